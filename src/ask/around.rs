@@ -9,7 +9,7 @@ use crate::ask::Asker;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::index::resolved;
-use crate::model::{Root, Scope};
+use crate::model::{Root, Scope, path_of, printed};
 
 /// Files that are counted of those that are still to be read. More are too many to be counted for each question.
 const COUNTED: u64 = 1_000;
@@ -55,7 +55,7 @@ impl Asker {
     /// [`Asker::around`] says.
     pub(super) async fn folder(&self, wanted: Option<&str>) -> Option<Folder> {
         let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
-        let named = wanted.map(PathBuf::from).or_else(configured)?;
+        let named = wanted.map(path_of).or_else(configured)?;
         // A root on a disk that is not mounted can still be asked.
         let path = resolved(&named).await;
         Some(Folder { named, path })
@@ -73,9 +73,9 @@ impl Asker {
             let folders = match folder {
                 Some(folder) => {
                     folder.check(&roots, &scope)?;
-                    folder.path.display().to_string()
+                    printed(&folder.path).into_owned()
                 }
-                None => roots.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(":"),
+                None => roots.iter().map(|it| printed(&it.path).into_owned()).collect::<Vec<_>>().join(":"),
             };
             Ok(Around { folders, warnings: unfinished(&catalog, &scope)? })
         })

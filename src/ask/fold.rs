@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::ask::fuse::Fused;
-use crate::ask::phrase;
+use crate::ask::{hit, phrase};
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk};
 
 /// Words in a row that are compared as one.
@@ -31,7 +31,7 @@ pub(super) fn demote_copies(
         let shingles = shingles(text);
         match kept.iter_mut().find(|(it, theirs)| it.chunk_id == file.chunk_id || is_same(theirs, &shingles)) {
             Some((better, _)) => {
-                better.copies.extend(records.get(&file.file_id).map(|it| it.found.path.display().to_string()));
+                better.copies.extend(records.get(&file.file_id).map(|it| hit::shown_path(it, None)));
                 copies.push(file);
             }
             None => kept.push((file, shingles)),

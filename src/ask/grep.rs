@@ -14,9 +14,12 @@ use regex::{Regex, RegexBuilder};
 
 use crate::ask::around::Folder;
 use crate::ask::citation::Standing;
+use crate::ask::context::Context;
 use crate::ask::{Asker, PATIENCE, citation, hit};
 use crate::error::{Error, Result};
-use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Places, Redaction};
+use crate::model::{
+    Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Places, Redaction, printed,
+};
 use crate::secrets::{self, Censor};
 use crate::store::FileSet;
 use crate::warehouse;
@@ -28,7 +31,7 @@ const MAX_LIMIT: u32 = 10_000;
 /// Memory that a compiled pattern may take, against patterns made to exhaust it.
 const MAX_REGEX_BYTES: usize = 4 << 20;
 /// Longest line that is shown; the rest is cut.
-const MAX_LINE_BYTES: usize = 4 << 10;
+pub(super) const MAX_LINE_BYTES: usize = 4 << 10;
 
 impl Asker {
     /// Finds the lines that match.
@@ -40,7 +43,7 @@ impl Asker {
             limit @ 1..=MAX_LIMIT => limit as usize,
             other => return Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
         };
-        let regex = compile(&request)?;
+        let (regex, context) = (compile(&request)?, Context::of(&request)?);
         let folder = self.folder(request.warehouse_root.as_deref()).await;
         let around = self.around(folder.as_ref()).await?;
         let files = self.allowed(&self.filter(&request.filters, folder.as_ref().map(Folder::path))?).await?;
@@ -68,7 +71,7 @@ impl Asker {
         let mut matches = crate::index::at_files(PATIENCE, move || {
             let records: HashMap<FileId, FileRecord> =
                 catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
-            Ok(matches(&Wanted { regex: &regex, redaction }, &records, &raw))
+            Ok(matches(&Wanted { regex: &regex, redaction, context }, &records, &raw))
         })
         .await?;
         let truncated = matches.len() > limit;
@@ -101,6 +104,7 @@ fn compile(request: &GrepRequest) -> Result<Regex> {
 struct Wanted<'r> {
     regex: &'r Regex,
     redaction: Redaction,
+    context: Context,
 }
 
 /// Every line once, by path and place. Files that are gone are left out.
@@ -160,6 +164,7 @@ fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMat
         let Some(hit) = wanted.regex.find(text) else { continue };
         let mut anchor = places.of_text(start..start + text.len());
         let (mut line, mut column) = (text.trim_end_matches('\r').to_string(), hit.start());
+        let mut is_whole = false;
         if anchor.verbatim
             && anchor.member.is_none()
             && let Some((whole, before)) = whole_line(record, &anchor, text.trim_end(), wanted.redaction)
@@ -167,19 +172,31 @@ fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMat
             anchor.byte_start = anchor.byte_start.map(|it| it - before as u64);
             anchor.byte_end = anchor.byte_start.map(|it| it + whole.len() as u64);
             (line, column) = (whole, column + before);
+            is_whole = true;
         }
+        let in_file = is_whole.then_some(&anchor);
+        let (before, after) = wanted.context.around(record, in_file, lines_around(chunk, start), wanted.redaction);
         line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
         let mark = |at: usize| at.min(line.len()) as u32;
         found.push(GrepMatch {
             path: hit::shown_path(record, chunk.anchor.member.as_deref()),
-            absolute_path: record.absolute().to_string_lossy().into_owned(),
+            absolute_path: printed(&record.absolute()).into_owned(),
             start: mark(column),
             end: mark(column + hit.len()),
             anchor,
             line,
+            before,
+            after,
         });
     }
     found
+}
+
+/// The text that the context of a line is taken from, and the number of the line in it, from 0: the body, or for a heading all
+/// of the text.
+fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
+    let begins = if start < chunk.body_start as usize { 0 } else { chunk.body_start as usize };
+    (&chunk.text[begins..], chunk.text[begins..start].matches('\n').count())
 }
 
 /// Reads the rest of a line before and after a piece of it; returns the line and the bytes before the piece. None where
@@ -217,7 +234,7 @@ fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -
 }
 
 /// Reads as many of some bytes as there are.
-fn read_at(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
+pub(super) fn read_at(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(range.start)).ok()?;
     let mut bytes = Vec::new();
     file.take(range.end - range.start).read_to_end(&mut bytes).ok()?;
@@ -303,7 +320,8 @@ mod tests {
         let records = all.iter().map(|it| (it.0.id, it.0.clone())).collect();
         let raw: Vec<(FileId, Chunk)> = all.iter().map(|it| (it.0.id, it.1.clone())).collect();
         let regex = Regex::new(pattern).unwrap();
-        let lines = matches(&Wanted { regex: &regex, redaction }, &records, &raw).into_iter();
+        let context = Context::of(&GrepRequest::default()).unwrap();
+        let lines = matches(&Wanted { regex: &regex, redaction, context }, &records, &raw).into_iter();
         let root = |it: &GrepMatch| Path::new(&it.absolute_path).parent().unwrap().file_name().unwrap().to_owned();
         lines.map(|it| (root(&it).into_string().unwrap(), it.line)).collect()
     }

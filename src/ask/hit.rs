@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::ask::citation::Standing;
 use crate::ask::fuse::Fused;
 use crate::ask::{Question, excerpt, fuse};
-use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier};
+use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, printed, printed_below};
 
 /// A hit with what the summary needs of it.
 #[derive(Clone, Debug)]
@@ -123,16 +123,15 @@ fn from_record(question: &Question, record: &FileRecord, score: f64, fact: Strin
 
 /// The path as hits show it: below its root, `archive.zip!/member` inside archives.
 pub(crate) fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
-    let path = record.found.path.to_string_lossy();
-    member.map_or_else(|| path.to_string(), |member| format!("{path}!/{member}"))
+    printed_below(&record.root, &record.found.path, member)
 }
 
 /// The L0 fields of a file.
 fn facts(record: &FileRecord) -> Map<String, Value> {
     let modified = DateTime::from_timestamp_nanos(record.found.modified_ns);
     let facts = json!({
-        "root": record.root.to_string_lossy(),
-        "absolute_path": record.absolute().to_string_lossy(),
+        "root": printed(&record.root),
+        "absolute_path": printed(&record.absolute()),
         "name": record.found.path.file_name().map(|it| it.to_string_lossy()),
         "extension": record.extension,
         "size": record.found.size,

@@ -7,6 +7,7 @@
 mod answer;
 mod around;
 mod citation;
+mod context;
 mod deep;
 mod events;
 mod excerpt;
@@ -25,6 +26,7 @@ mod retrieve;
 mod similar;
 mod stop_words;
 mod terms;
+mod window;
 mod wording;
 
 use std::collections::{BTreeMap, HashMap};

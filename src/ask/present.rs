@@ -125,7 +125,7 @@ fn look(
                 looked.gone += 1;
                 continue;
             }
-            Standing::Changed => looked.changed.push(record.found.path.display().to_string()),
+            Standing::Changed => looked.changed.push(hit::shown_path(record, None)),
             Standing::Verified | Standing::Unchanged => (),
         }
         let words = words_in_file(question, record, fused, chunks);

@@ -10,10 +10,10 @@ use std::time::Instant;
 use crate::ask::around::Folder;
 use crate::ask::fuse::{self, Weights};
 use crate::ask::hit::Found;
-use crate::ask::{Asker, Question, retrieve};
+use crate::ask::{Asker, Question, hit, retrieve};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::Served;
-use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest};
+use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest, path_of};
 use crate::store::FileSet;
 
 impl Asker {
@@ -24,8 +24,8 @@ impl Asker {
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         let begun = Instant::now();
         let limit = super::limit(request.limit)?;
-        let record = self.indexed(Path::new(&request.path)).await?;
-        let name = record.found.path.display().to_string();
+        let record = self.indexed(&path_of(&request.path)).await?;
+        let name = hit::shown_path(&record, None);
         let folder = self.folder(request.warehouse_root.as_deref()).await;
         let around = self.around(folder.as_ref()).await?;
         let filter = self.filter(&request.filters, folder.as_ref().map(Folder::path))?;

@@ -43,8 +43,8 @@ pub use database::{check_database, flush_database};
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
-pub use names::{MOST_WORDS as MOST_NAME_WORDS, NameWord, Named, name_words};
 pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
+pub use names::{MOST_WORDS as MOST_NAME_WORDS, NameWord, Named, name_words};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use rescue::listed_roots;
@@ -92,6 +92,9 @@ const TO_5: &str = "
         AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text'));
 ";
 
+/// The root that the files of a root belong to, which lies in it.
+const TO_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
+
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
@@ -102,10 +105,11 @@ const TO_5: &str = "
 /// pending died of it or was at it for long; `read_hash` the hash that a file had which is to be read again whatever it holds.
 /// `inner_names` are the names of attachments, members or sheets, a line each; `mail_first_ns` and `mail_last_ns` when the
 /// first and the last message in it were sent.
+/// `above` is none for a root that files belong to, else the root that it lies in and that they belong to.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 5,
-    upgrades: &[TO_2, TO_3, TO_4, TO_5],
+    version: 6,
+    upgrades: &[TO_2, TO_3, TO_4, TO_5, TO_6],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
@@ -115,7 +119,8 @@ const FORMAT: Format = Format {
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             path BLOB NOT NULL UNIQUE,
             available INTEGER NOT NULL DEFAULT 1,
-            problem TEXT NOT NULL DEFAULT ''
+            problem TEXT NOT NULL DEFAULT '',
+            above INTEGER
         );
         CREATE TABLE files (
             id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::catalog::row::{bytes, path_of};
-use crate::catalog::{Catalog, aside};
+use crate::catalog::{Catalog, aside, root};
 use crate::error::{IoContext, Result};
 use crate::model::Root;
 
@@ -52,23 +52,20 @@ impl Catalog {
 
     /// Has these roots again. Where the database itself is whole, they were lost with the end of its log.
     fn add_lost_roots(&self, roots: &[PathBuf], is_new: bool) -> Result<()> {
-        let known = self.roots()?;
-        let lost = roots.iter().filter(|it| !known.iter().any(|root| it.starts_with(&root.path)));
-        let lost: Vec<&PathBuf> = lost.collect();
+        let known = self.named_roots()?;
+        let lost: Vec<&PathBuf> = roots.iter().filter(|it| !known.iter().any(|root| root.path == **it)).collect();
         for root in lost.iter().filter(|_| !is_new) {
             tracing::warn!("the catalog had lost the root `{}`; its files are read again", root.display());
         }
         self.database.write(|db| {
-            for root in &lost {
-                db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(root)])?;
-            }
+            lost.iter().try_for_each(|root| root::add(db, root).map(drop))?;
             Ok(())
         })
     }
 
     /// Writes the list of roots where it is found without the catalog, unless it stands there already.
     pub(super) fn keep_list_of_roots(&self) -> Result<()> {
-        self.write_list_of_roots(&self.roots()?)
+        self.write_list_of_roots(&self.named_roots()?)
     }
 
     /// As [`Catalog::keep_list_of_roots`], for roots that are about to be all.

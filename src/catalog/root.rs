@@ -17,8 +17,8 @@ pub const ROOT_CURE: &str =
     "mount it or let vic read it, or `vic roots remove` it; nothing of it is deleted from the index";
 
 impl Catalog {
-    /// Makes a folder a root, and returns the root it lies in: itself, or the one above it when there is one. Roots
-    /// below it become part of it with their files and what is known of them; their numbers are gone then.
+    /// Makes a folder a root, and returns the one that its files belong to: itself, or the outermost root above it. Roots below
+    /// it stay roots in name; their files belong to it for as long as it is one.
     ///
     /// # Errors
     /// When the path does not exist or is no folder.
@@ -27,32 +27,21 @@ impl Catalog {
         if !path.is_dir() {
             return Err(Error::invalid(format!("`{}` is not a folder", path.display())));
         }
-        self.database
-            .write(|db| {
-                let roots = roots(db)?;
-                if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
-                    return Ok(above.clone());
-                }
-                db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(&path)])?;
-                let id = db.last_insert_rowid();
-                for below in roots.iter().filter(|it| it.path.starts_with(&path)) {
-                    adopt(db, below, id, &path)?;
-                }
-                Ok(Root { id, path: path.clone(), available: true, problem: String::new() })
-            })
-            .and_then(|root| self.keep_list_of_roots().map(|()| root))
+        self.database.write(|db| Ok(add(db, &path)?)).and_then(|root| self.keep_list_of_roots().map(|()| root))
     }
 
-    /// Forgets a root; its files become tombstones, which are returned.
+    /// Forgets a root. Its files become tombstones, which are returned, save those that another root has, too: one above it,
+    /// or those that were added by name below it, which have their files for themselves from now on.
     ///
     /// # Errors
     /// The list of roots cannot be written, or the catalog: the root is one as before then.
     pub fn remove_root(&self, id: RootId) -> Result<Vec<FileId>> {
         // The list goes first. What is missing there and known here is written again at the next start; what stands there
         // and is not known here would be taken for lost, and be a root again.
-        let left: Vec<Root> = self.roots()?.into_iter().filter(|it| it.id != id).collect();
+        let left: Vec<Root> = self.named_roots()?.into_iter().filter(|it| it.id != id).collect();
         self.write_list_of_roots(&left)?;
         let removed = self.database.write(|db| {
+            release(db, id)?;
             let names = "DELETE FROM names WHERE rowid IN \
                          (SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL)";
             db.execute(names, [id])?;
@@ -61,7 +50,7 @@ impl Catalog {
                  RETURNING id",
             )?;
             let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
+            db.execute("DELETE FROM roots WHERE id = ?1 AND above IS NULL", [id])?;
             Ok(ids)
         });
         // It may not have gone, or another have come meanwhile. Where that fails, the next start makes up for it.
@@ -69,9 +58,21 @@ impl Catalog {
         removed
     }
 
-    /// Returns all roots, by number.
+    /// Returns the roots that files belong to, by number. None lies in another.
     pub fn roots(&self) -> Result<Vec<Root>> {
         self.database.read(|db| Ok(roots(db)?))
+    }
+
+    /// Returns every folder that was added as a root and not removed, by number. Of one that lies in another, that one tells
+    /// whether it is there.
+    pub fn named_roots(&self) -> Result<Vec<Root>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT n.id, n.path, r.available, r.problem FROM roots n JOIN roots r ON r.id = coalesce(n.above, n.id) \
+                 ORDER BY n.id",
+            )?;
+            Ok(statement.query_map([], root)?.collect::<rusqlite::Result<_>>()?)
+        })
     }
 
     /// Records why a root cannot be read, with the cure; the next walk that can read it takes that back.
@@ -80,18 +81,20 @@ impl Catalog {
     }
 }
 
-/// Returns all roots, by number.
+/// Returns the roots that files belong to, by number.
 pub(super) fn roots(db: &Transaction<'_>) -> rusqlite::Result<Vec<Root>> {
-    let mut statement = db.prepare_cached("SELECT id, path, available, problem FROM roots ORDER BY id")?;
+    let mut statement =
+        db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE above IS NULL ORDER BY id")?;
     statement.query_map([], root)?.collect()
 }
 
 /// Returns one root.
 ///
 /// # Errors
-/// [`crate::error::ErrorCode::NotFound`] when it was removed.
+/// [`crate::error::ErrorCode::NotFound`] when it was removed, or its files belong to another by now.
 pub(super) fn root_by_id(db: &Transaction<'_>, id: RootId) -> Result<Root, Failed> {
-    let mut statement = db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE id = ?1")?;
+    let mut statement =
+        db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE id = ?1 AND above IS NULL")?;
     let found = statement.query_row([id], root).optional()?;
     found.ok_or_else(|| Error::not_found(format!("there is no root with the number `{id}`")).into())
 }
@@ -100,19 +103,68 @@ fn root(row: &Row<'_>) -> rusqlite::Result<Root> {
     Ok(Root { id: row.get(0)?, path: path_of(row.get(1)?), available: row.get(2)?, problem: row.get(3)? })
 }
 
+/// As [`Catalog::add_root`], of an absolute path without links.
+pub(super) fn add(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<Root> {
+    let roots = roots(db)?;
+    if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
+        if above.path != path {
+            db.execute("INSERT OR IGNORE INTO roots (path, above) VALUES (?1, ?2)", params![bytes(path), above.id])?;
+        }
+        return Ok(above.clone());
+    }
+    db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(path)])?;
+    let id = db.last_insert_rowid();
+    for below in roots.iter().filter(|it| it.path.starts_with(path)) {
+        adopt(db, below, id, path)?;
+    }
+    Ok(Root { id, path: path.to_path_buf(), available: true, problem: String::new() })
+}
+
 /// Moves the files of a root into the new root above it, under the same numbers.
 fn adopt(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlite::Result<()> {
-    let relative = below.path.strip_prefix(path).unwrap_or(&below.path);
-    let prefix = [bytes(relative), b"/"].concat();
+    let moved = live_files(db, below.id)?;
     db.execute(
         "UPDATE files SET root_id = ?1, path = CAST(?2 || path AS BLOB) WHERE root_id = ?3",
-        params![id, prefix, below.id],
+        params![id, prefix(path, &below.path), below.id],
     )?;
-    db.execute("DELETE FROM roots WHERE id = ?1", [below.id])?;
-    let mut statement =
-        db.prepare("SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL AND path >= ?2 AND path < ?3")?;
-    let (start, end) = row::below(relative);
-    let files =
-        statement.query_map(params![id, start, end], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    files.into_iter().try_for_each(|it| names::renew(db, it))
+    db.execute("UPDATE roots SET above = ?1 WHERE id = ?2 OR above = ?2", [id, below.id])?;
+    moved.into_iter().try_for_each(|it| names::renew(db, it))
+}
+
+/// Gives the roots in a root that is about to go their files, under the same numbers.
+fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
+    let all = |sql: &str| -> rusqlite::Result<Vec<Root>> { db.prepare(sql)?.query_map([id], root)?.collect() };
+    let Some(above) = all("SELECT id, path, available, problem FROM roots WHERE id = ?1")?.pop() else { return Ok(()) };
+    // What lies in another comes after it.
+    let mut inner = all("SELECT id, path, available, problem FROM roots WHERE above = ?1")?;
+    inner.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut outermost: Vec<Root> = Vec::new();
+    for root in inner {
+        if let Some(outer) = outermost.iter().find(|it| root.path.starts_with(&it.path)) {
+            db.execute("UPDATE roots SET above = ?1 WHERE id = ?2", [outer.id, root.id])?;
+            continue;
+        }
+        let prefix = prefix(&above.path, &root.path);
+        db.execute(
+            "UPDATE files SET root_id = ?1, path = substr(path, ?2 + 1) WHERE root_id = ?3 AND substr(path, 1, ?2) = ?4",
+            params![root.id, prefix.len(), above.id, prefix],
+        )?;
+        db.execute(
+            "UPDATE roots SET above = NULL, available = ?2, problem = ?3 WHERE id = ?1",
+            params![root.id, above.available, above.problem],
+        )?;
+        live_files(db, root.id)?.into_iter().try_for_each(|it| names::renew(db, it))?;
+        outermost.push(root);
+    }
+    Ok(())
+}
+
+fn live_files(db: &Transaction<'_>, root: RootId) -> rusqlite::Result<Vec<FileId>> {
+    let mut statement = db.prepare_cached("SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL")?;
+    statement.query_map([root], |row| row.get(0))?.collect()
+}
+
+/// What the paths of a root below another begin with there.
+fn prefix(above: &Path, below: &Path) -> Vec<u8> {
+    [bytes(below.strip_prefix(above).unwrap_or(below)), b"/"].concat()
 }

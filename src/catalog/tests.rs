@@ -360,11 +360,43 @@ fn roots_do_not_overlap_and_a_root_above_takes_over() {
     assert_eq!(scene.scan(), outcome(0, 0, 1, 0, 0));
     let record = scene.catalog.records(&[id]).unwrap().remove(0);
     assert_eq!((record.found.path, record.state), (Path::new("x").join(name), FileState::Indexed));
-    assert_eq!(scene.catalog.remove_root(scene.root.id).unwrap(), [id]);
-    assert_eq!(scene.catalog.tombstones(9).unwrap(), [id]);
-    assert_eq!(scene.catalog.coverage(None).unwrap().found, 0);
     assert!(scene.catalog.add_root(&scene.dir.path().join("catalog.sqlite")).is_err());
     assert!(scene.catalog.add_root(&scene.dir.path().join("missing")).is_err());
+}
+
+#[test]
+fn a_root_added_by_name_stays_one_when_the_root_above_it_comes_and_goes() {
+    let scene = Scene::new(&[]);
+    let above = scene.dir.path().canonicalize().unwrap().join("above");
+    let (x, sub) = (above.join("x"), above.join("x/sub"));
+    fs::create_dir_all(&sub).unwrap();
+    for file in [above.join("out.txt"), x.join("in.txt"), sub.join("deep.txt")] {
+        fs::write(file, "x").unwrap();
+    }
+    let scene = Scene { root: scene.catalog.add_root(&x).unwrap(), ..scene };
+    scene.scan();
+    scene.index();
+    let ids = [scene.id("in.txt"), scene.id("sub/deep.txt")];
+    let inner = scene.root.id;
+    let scene = Scene { root: scene.catalog.add_root(&above).unwrap(), ..scene };
+    scene.catalog.add_root(&sub).unwrap();
+    scene.scan();
+    scene.index();
+    let named = || -> Vec<PathBuf> {
+        let roots = scene.catalog.named_roots().unwrap();
+        roots.into_iter().map(|it| it.path).filter(|it| it.starts_with(&above)).collect()
+    };
+    assert_eq!(named(), [x.clone(), above.clone(), sub.clone()]);
+    let out = scene.id("out.txt");
+    assert_eq!(scene.catalog.remove_root(scene.root.id).unwrap(), [out], "what no other root has");
+    assert_eq!(named(), [x.clone(), sub.clone()]);
+    let records = scene.catalog.records(&ids).unwrap();
+    let places: Vec<_> = records.iter().map(|it| (it.root_id, it.found.path.to_str().unwrap(), it.state)).collect();
+    assert_eq!(places, [(inner, "in.txt", FileState::Indexed), (inner, "sub/deep.txt", FileState::Indexed)]);
+    let below = scene.catalog.named_roots().unwrap().into_iter().find(|it| it.path == sub).unwrap();
+    assert_eq!(scene.catalog.remove_root(below.id).unwrap(), [] as [FileId; 0], "its files are those of another");
+    let found: Vec<_> = scene.catalog.roots().unwrap().into_iter().filter(|it| it.path == x).collect();
+    assert_eq!((found.len(), named()), (1, vec![x]));
 }
 
 #[test]

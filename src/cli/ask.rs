@@ -58,16 +58,17 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     if query.trim().is_empty() {
         return Err(Error::invalid("the question is empty").hint("vic ask \"who signed the contract?\""));
     }
+    let client = Client::connect_or_start(config).await?;
     let request = AskRequest {
         query,
         privacy_mode: args.privacy_mode,
-        warehouse_root: args.root.as_deref().map(values::absolute).transpose()?,
+        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
         explain: args.explain,
         plan: None,
     };
-    let response = Client::connect_or_start(config).await?.ask(request).await?;
+    let response = client.ask(request).await?;
     if args.compact {
         return printer.raw(&compact::compact(&response, args.max_chars));
     }

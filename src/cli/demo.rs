@@ -14,7 +14,7 @@ use crate::cli::{jobs, text};
 use crate::client::Client;
 use crate::config::Config;
 use crate::daemon::directory;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AskRequest, AskResponse, IndexRequest};
 
 /// The sample warehouse, as it lies in the project.
@@ -88,6 +88,9 @@ fn seed(warehouse: &Path) -> Result<()> {
 async fn show(args: &Args, client: &Client, warehouse: &Path, printer: &mut Printer) -> Result<()> {
     if !args.quick {
         index(args.full, client, warehouse, printer).await?;
+    } else if !client.status().await?.index_ready {
+        let sentence = "no earlier demo has indexed the sample, and `--quick` asks only of what one has";
+        return Err(Error::new(ErrorCode::FailedPrecondition, sentence).hint("run `vic demo` once"));
     }
     let mut tiers = BTreeSet::new();
     for (question, shows) in QUESTIONS {

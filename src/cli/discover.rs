@@ -14,7 +14,7 @@ use crate::cli::{graph, text, values};
 use crate::client::{Client, Work};
 use crate::config::Config;
 use crate::error::{Error, IoContext, Result};
-use crate::model::{Document, FileFilter, FileState, GraphFormat};
+use crate::model::{Document, FileFilter, FileState, GraphFormat, Place};
 
 /// Files asked for at once.
 const PAGE: u32 = 500;
@@ -126,7 +126,7 @@ async fn propose(root: Option<&Path>, most: u64, out: &Path, config: &Config, pr
         }
         for file in files.iter().take(usize::try_from(most - read).unwrap_or(usize::MAX)) {
             let Some(path) = file.absolute().to_str().map(String::from) else { continue };
-            match client.read(&path).await {
+            match client.read(&path, &Place::default()).await {
                 Ok(document) => proposer.read(&path, &document),
                 Err(error) => note(&format!("left out: {}", error.message)),
             }

@@ -11,7 +11,7 @@ use crate::cli::{text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState};
+use crate::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState, path_of, printed};
 
 /// Files asked for at once: small enough to show the first at once, large enough that a million takes a thousand calls.
 const PAGE: u64 = 1_000;
@@ -62,10 +62,10 @@ impl From<State> for FileState {
 
 /// Lists.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let under = args.root.as_deref().map(values::absolute).transpose()?.map(PathBuf::from);
+    let client = Client::connect_or_start(config).await?;
+    let under = values::named_root(&client, args.root.as_deref()).await?.map(|it| path_of(&it));
     let filter =
         FileFilter { under, name_words: args.words, state: args.state.map(Into::into), ..args.filter.file_filter()? };
-    let client = Client::connect_or_start(config).await?;
     let mut rows = FilePage::default();
     let mut shown = 0;
     while shown < args.limit && !printer.closed() {
@@ -103,7 +103,7 @@ fn human(file: &FileRecord) -> String {
         file.state.name(),
         text::bytes(file.found.size),
         modified,
-        text::visible(&file.absolute().to_string_lossy()),
+        text::visible(&printed(&file.absolute())),
     );
     if let Some(reason) = file.reason {
         line.push_str(&format!("  ({}", reason.name()));

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::cli::output::{Format, FormatArgs, Printer};
+use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::progress::Progress;
-use crate::cli::{jobs, status, values};
+use crate::cli::{jobs, status, text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
@@ -48,15 +48,19 @@ pub(crate) fn ocr_mode(name: &str) -> Result<OcrMode, String> {
 
 /// Indexes, and prints how it went.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let client = Client::connect_or_start(config).await?;
+    let mut paths = Vec::with_capacity(args.paths.len());
+    for path in &args.paths {
+        paths.push(values::named(&client, path).await?);
+    }
     let request = IndexRequest {
-        paths: args.paths.iter().map(|path| values::absolute(path)).collect::<Result<_>>()?,
+        paths,
         full: args.full,
         metadata_only: args.metadata_only,
         max_files: args.max_files,
         ocr: args.ocr,
         accept_losses: args.accept_losses,
     };
-    let client = Client::connect_or_start(config).await?;
     let job = client.start_index(request).await?;
     if args.no_wait {
         return match args.output.format {
@@ -74,6 +78,9 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
                 printer.raw(&status::coverage(&status.coverage))?;
             }
         }
+    }
+    if let (JobState::Completed, None, Some(problem)) = (job.state, job.error_exit_code, &job.last_error) {
+        note(&format!("warning: {}", text::visible(problem)));
     }
     outcome(&job)
 }
@@ -110,16 +117,21 @@ pub(crate) async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobS
 
 /// Says whether the job ended well.
 fn outcome(job: &JobSnapshot) -> Result<()> {
+    let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
+    let code = ErrorCode::ALL.into_iter().find(is_code);
     match job.state {
         JobState::Failed => {
             let cause = job.error.as_deref().unwrap_or("for an unknown reason");
-            let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
-            let code = ErrorCode::ALL.into_iter().find(is_code).unwrap_or(ErrorCode::Internal);
+            let code = code.unwrap_or(ErrorCode::Internal);
             Err(Error::new(code, format!("the job failed: {cause}"))
                 .hint("`vic status` says what is not as it should be"))
         }
         JobState::Cancelled => Err(stopped()),
-        JobState::Queued | JobState::Running | JobState::Completed => Ok(()),
+        JobState::Completed => match (code, &job.last_error) {
+            (Some(code), Some(problem)) => Err(Error::new(code, format!("not all is as it was asked for: {problem}"))),
+            (_, _) => Ok(()),
+        },
+        JobState::Queued | JobState::Running => Ok(()),
     }
 }
 
@@ -139,6 +151,13 @@ mod tests {
         {
             assert_eq!(outcome(&fake::job(state, 1)).err().map(|it| it.code.exit_code()), code);
         }
+        let emptied = JobSnapshot {
+            error_exit_code: Some(6),
+            last_error: Some("`/w`: the folder is empty now".into()),
+            ..fake::job(JobState::Completed, 1)
+        };
+        let error = outcome(&emptied).unwrap_err();
+        assert!(error.code.exit_code() == 6 && error.message.contains("`/w`: the folder is empty now"), "{error}");
         assert_eq!(outcome(&fake::job(JobState::Failed, 1)).unwrap_err().message, "the job failed: the disk is full");
     }
 }

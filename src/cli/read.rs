@@ -7,21 +7,41 @@ use crate::cli::{text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::Document;
+use crate::model::{Document, Place};
 
 /// Arguments of `vic read`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file; `archive.zip!/member` for a file in an archive
+    /// The file, as vic prints it: also `archive.zip!/member`, below its root, and with its place, `lease.pdf, page 3`
     path: PathBuf,
+    /// Only this page or slide, or these: `3`, `3-5`
+    #[arg(long, value_name = "N|A-B")]
+    page: Option<String>,
+    /// Only these lines: `12`, `12-20`
+    #[arg(long, value_name = "N|A-B")]
+    lines: Option<String>,
+    /// Only this sheet
+    #[arg(long, value_name = "NAME")]
+    sheet: Option<String>,
+    /// Only this cell or range: `B2`, `B2:D9`
+    #[arg(long, value_name = "RANGE")]
+    cell: Option<String>,
+    /// Only this part of a message or notebook, or this symbol: `body`, `attachment: plan.pdf`, `cell 7`
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
+    /// Only this member of an archive
+    #[arg(long, value_name = "NAME")]
+    member: Option<String>,
     #[command(flatten)]
     output: FormatArgs,
 }
 
 /// Reads, and prints.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let path = values::absolute(&args.path)?;
-    let document = Client::connect_or_start(config).await?.read(&path).await?;
+    let client = Client::connect_or_start(config).await?;
+    let (path, said) = values::named_place(&client, &args.path).await?;
+    let Args { page, lines, sheet, cell, part, member, .. } = args;
+    let document = client.read(&path, &Place { page, lines, sheet, cell, part, member }.or(said)).await?;
     match args.output.format {
         Format::Json => printer.json(&document),
         Format::Human => {

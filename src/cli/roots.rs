@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::cli::output::{Format, FormatArgs, Printer};
-use crate::cli::{status, values};
+use crate::cli::{status, text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::Root;
+use crate::model::{Root, path_of, printed};
 
 /// Arguments of `vic roots`.
 #[derive(Debug, clap::Args)]
@@ -32,11 +32,24 @@ enum Command {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Forgets a folder and what the index knows of it; the files stay
+    /// Forgets a folder and what the index knows of it, save what lies in another root; the files stay
     Remove {
         /// The folder
         path: PathBuf,
     },
+}
+
+/// What became of a root, of which another may still have the files.
+fn removed(path: &str, left: &[Root]) -> String {
+    let removed = path_of(path);
+    let above = left.iter().find(|it| removed.starts_with(&it.path));
+    let below = left.iter().filter(|it| it.path.starts_with(&removed)).count() as u64;
+    let kept = match (above, below) {
+        (Some(above), _) => format!("; its files stay in the index, as part of {}", printed(&above.path)),
+        (None, 0) => String::new(),
+        (None, some) => format!("; {} in it stays indexed", text::plural(some, "root")),
+    };
+    text::visible(&format!("removed {path}{kept}")).into_owned()
 }
 
 /// Asks, and prints.
@@ -61,7 +74,20 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::Remove { path } => {
             let path = values::absolute(&path)?;
             client.remove_root(&path).await?;
-            printer.line(&format!("removed {}", crate::cli::text::visible(&path)))
+            printer.line(&removed(&path, &client.roots().await?))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_root_still_has_is_told() {
+        let left = |path: &str| [Root { id: 1, path: path.into(), available: true, problem: String::new() }];
+        assert_eq!(removed("/a", &left("/b")), "removed /a");
+        assert_eq!(removed("/a/b", &left("/a")), "removed /a/b; its files stay in the index, as part of /a");
+        assert_eq!(removed("/a", &left("/a/b")), "removed /a; 1 root in it stays indexed");
     }
 }

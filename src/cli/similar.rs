@@ -29,12 +29,14 @@ pub(crate) struct Args {
 
 /// Asks, and prints.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let client = Client::connect_or_start(config).await?;
+    let (path, _) = values::named_place(&client, &args.path).await?;
     let request = SimilarRequest {
-        path: values::absolute(&args.path)?,
-        warehouse_root: args.root.as_deref().map(values::absolute).transpose()?,
+        path,
+        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
     };
-    let response = Client::connect_or_start(config).await?.similar(request).await?;
+    let response = client.similar(request).await?;
     ask::print(&response, args.output.format, printer)
 }

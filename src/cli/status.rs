@@ -5,7 +5,7 @@ use crate::cli::{jobs, pause, text};
 use crate::client::{self, Client};
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::{Coverage, FileState, Reason, Root, Status, Upkeep, WatchReport};
+use crate::model::{Coverage, FileState, Reason, Root, Status, Upkeep, WatchReport, printed};
 
 /// Arguments of `vic status`.
 #[derive(Debug, clap::Args)]
@@ -111,7 +111,7 @@ fn watch_line(watch: &WatchReport) -> String {
 
 /// One line on a root.
 pub(crate) fn root_line(root: &Root) -> String {
-    let path = root.path.to_string_lossy();
+    let path = printed(&root.path);
     let line = match (root.available, root.problem.as_str()) {
         (true, "") => path.into_owned(),
         (true, problem) => format!("{path} ({problem})"),

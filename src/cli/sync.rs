@@ -23,9 +23,10 @@ pub(crate) struct Args {
 
 /// Waits, and says for what.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let path = args.path.as_deref().map(values::absolute).transpose()?;
+    let client = Client::connect_or_start(config).await?;
+    let path = values::named_root(&client, args.path.as_deref()).await?;
     let timeout_seconds = Some(u32::try_from(args.timeout).unwrap_or(u32::MAX));
-    let report = Client::connect_or_start(config).await?.sync(SyncRequest { path, timeout_seconds }).await?;
+    let report = client.sync(SyncRequest { path, timeout_seconds }).await?;
     match args.output.format {
         Format::Json => printer.json(&report),
         Format::Human => {

@@ -1,11 +1,15 @@
 //! What a user may type for a size, a date and a path.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use chrono::{DateTime, Local, TimeDelta, TimeZone, Utc};
 
-use crate::error::{Error, IoContext, Result};
+use crate::client::Client;
+use crate::error::{IoContext, Result};
 use crate::librarian;
+use crate::model::{INSIDE, Place, below_roots, namings, path_of, printed};
 
 /// Understands bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
@@ -49,29 +53,92 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
 }
 
 /// Makes a path absolute against the working directory, as the daemon knows it: symlinks resolved as far as the path
-/// exists. The part after `!/`, inside an archive, stays as it is.
+/// exists. The part after `!/`, inside an archive, stays as it is. A `file://` URL is understood, and one is made of what is
+/// not UTF-8.
 ///
 /// # Errors
-/// `InvalidArgument` when it is not UTF-8, since the daemon takes such paths only below a root.
+/// There is no working directory.
 pub(crate) fn absolute(path: &Path) -> Result<String> {
-    let resolved =
-        match std::fs::canonicalize(path).ok().or_else(|| resolve_archive(path)).or_else(|| resolve_gone(path)) {
-            Some(resolved) => resolved,
-            None => std::path::absolute(path).at("resolve", path)?,
-        };
-    resolved.into_os_string().into_string().map_err(|path| {
-        Error::invalid(format!("`{}` is not UTF-8", path.to_string_lossy())).hint("name the folder above it")
-    })
+    let path = typed(path);
+    let resolved = match resolve(&path).or_else(|| resolve_gone(&path)) {
+        Some(resolved) => resolved,
+        None => std::path::absolute(&path).at("resolve", &path)?,
+    };
+    Ok(printed(&resolved).into_owned())
+}
+
+/// As [`absolute`]; what is not there is looked for below the roots, as hits print paths.
+///
+/// # Errors
+/// Several roots have it, or the daemon does not tell them.
+pub(crate) async fn named(client: &Client, path: &Path) -> Result<String> {
+    let path = typed(path);
+    if path.is_absolute() || resolve(&path).is_some() || path.as_os_str().is_empty() || leads_upwards(&path) {
+        return absolute(&path);
+    }
+    match below_roots(&client.roots().await?, &path, |it| resolve(it).is_some())? {
+        Some(found) => absolute(&found),
+        None => absolute(&path),
+    }
+}
+
+/// As [`named`], of a folder that may be said.
+///
+/// # Errors
+/// As there.
+pub(crate) async fn named_root(client: &Client, path: Option<&Path>) -> Result<Option<String>> {
+    match path {
+        Some(path) => named(client, path).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// As [`named`], of what may have its place in the file behind it, `lease.pdf, page 3`: returns both.
+///
+/// # Errors
+/// As there.
+pub(crate) async fn named_place(client: &Client, path: &Path) -> Result<(String, Place)> {
+    let Some(text) = path.to_str() else { return Ok((absolute(path)?, Place::default())) };
+    let roots = client.roots().await?;
+    for (name, place) in namings(text) {
+        let path = path_of(name);
+        if resolve(&path).is_some() {
+            return Ok((absolute(&path)?, place));
+        }
+        if !path.is_absolute()
+            && !leads_upwards(&path)
+            && let Some(found) = below_roots(&roots, &path, |it| resolve(it).is_some())?
+        {
+            return Ok((absolute(&found)?, place));
+        }
+    }
+    Ok((absolute(path)?, Place::default()))
+}
+
+/// A path as it was typed, or the one of a URL.
+fn typed(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_path_buf(), path_of)
+}
+
+fn leads_upwards(path: &Path) -> bool {
+    path.components().any(|it| it == Component::ParentDir)
+}
+
+/// Where something is that exists.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    std::fs::canonicalize(path).ok().or_else(|| resolve_archive(path))
 }
 
 /// `archive.zip!/member` with the archive resolved: the first file that there is, since a folder's name may end in `!` too.
 fn resolve_archive(path: &Path) -> Option<PathBuf> {
-    let name = path.to_str()?;
-    let is_file = |it: &PathBuf| it.is_file();
-    let archive = |at: usize| Some((std::fs::canonicalize(&name[..at]).ok().filter(is_file)?, at));
-    let (archive, at) = name.match_indices("!/").find_map(|(at, _)| archive(at))?;
+    let name = path.as_os_str().as_bytes();
+    let archive = |at: usize| {
+        let archive = std::fs::canonicalize(OsStr::from_bytes(&name[..at])).ok()?;
+        archive.is_file().then_some((archive, at))
+    };
+    let (archive, at) = memchr::memmem::find_iter(name, INSIDE).find_map(archive)?;
     let mut resolved = archive.into_os_string();
-    resolved.push(&name[at..]);
+    resolved.push(OsStr::from_bytes(&name[at..]));
     Some(resolved.into())
 }
 
@@ -149,6 +216,11 @@ mod tests {
         ] {
             assert_eq!(absolute(&root.join(path)).unwrap(), root.join(expected).to_str().unwrap(), "{path}");
         }
+        let odd = root.join(OsStr::from_bytes(b"caf\xe9.txt"));
+        std::fs::write(&odd, "").unwrap();
+        let url = absolute(&odd).unwrap();
+        assert!(url.starts_with("file:///") && url.ends_with("/caf%E9.txt"), "{url}");
+        assert_eq!(absolute(Path::new(&url)).unwrap(), url);
         let here = std::fs::canonicalize(".").unwrap();
         assert_eq!(absolute(Path::new("no such file")).unwrap(), here.join("no such file").to_str().unwrap());
     }

@@ -15,8 +15,8 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, SimilarRequest, Status,
-    SyncReport, SyncRequest,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root, SimilarRequest,
+    Status, SyncReport, SyncRequest,
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
@@ -247,12 +247,14 @@ impl Client {
         Ok((try_into_all(page.files)?, page.total))
     }
 
-    /// Returns the extracted text of a file below a root: an absolute path, or `archive.zip!/member`.
+    /// Returns the extracted text of a file below a root, or of a place in it: an absolute path or one below a root, or
+    /// `archive.zip!/member`.
     ///
     /// # Errors
     /// `NotFound`, `PermissionDenied` outside every root, and as the daemon says.
-    pub async fn read(&self, path: &str) -> Result<Document> {
-        reply(self.stub().read_file(wire::ReadFileRequest { path: path.into() }).await)?.try_into()
+    pub async fn read(&self, path: &str, place: &Place) -> Result<Document> {
+        let request = wire::ReadFileRequest { path: path.into(), place: Some(place.clone().into()) };
+        reply(self.stub().read_file(request).await)?.try_into()
     }
 
     /// Returns every root.

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::model::{
     AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
-    JobSnapshot, Status,
+    JobSnapshot, Place, Status,
 };
 use crate::serve::mcp::Backend;
 
@@ -26,8 +26,8 @@ impl Backend for Client {
         Client::files(self, filter, limit, offset).await
     }
 
-    async fn read(&self, path: &str) -> Result<Document> {
-        Client::read(self, path).await
+    async fn read(&self, path: &str, place: &Place) -> Result<Document> {
+        Client::read(self, path, place).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {

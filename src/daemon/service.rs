@@ -1,7 +1,10 @@
 //! The services of a running daemon, in plain Rust. Every protocol adapts this.
 
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,8 +27,8 @@ use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
     FileRecord, GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
-    PauseRequest, PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
-    Upkeep,
+    PauseRequest, PauseState, Place, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    Upkeep, below_roots, namings, path_of, printed,
 };
 use crate::serve::Service;
 use crate::warehouse::{OpenProblem, open_beneath};
@@ -71,23 +74,28 @@ impl Service for Daemon {
         Arc::new(Daemon { asker, contract, graph, scope, holder, ..self.clone() })
     }
 
-    async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+    async fn ask(&self, mut request: AskRequest) -> Result<AskResponse> {
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.ask(request).await
     }
 
-    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+    async fn search(&self, mut request: AskRequest) -> Result<AskResponse> {
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.search(request).await
     }
 
-    async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+    async fn ask_stream(&self, mut request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         Ok(self.asker.ask_stream(request))
     }
 
-    async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+    async fn similar(&self, mut request: SimilarRequest) -> Result<AskResponse> {
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut().into_iter().chain([&mut request.path]))).await?;
         self.asker.similar(request).await
     }
 
-    async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+    async fn grep(&self, mut request: GrepRequest) -> Result<GrepResponse> {
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.grep(request).await
     }
 
@@ -100,7 +108,8 @@ impl Service for Daemon {
         index::blocking(move || log.list(limit as usize)).await
     }
 
-    async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+    async fn start_index(&self, mut request: IndexRequest) -> Result<JobSnapshot> {
+        self.locate(request.paths.iter_mut().collect()).await?;
         let request = view::request(&self.scope, request).await?;
         Ok(view::masked(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
     }
@@ -131,7 +140,8 @@ impl Service for Daemon {
         Ok(self.index.jobs_of(&self.holder))
     }
 
-    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+    async fn sync(&self, mut request: SyncRequest) -> Result<SyncReport> {
+        self.locate(Vec::from_iter(request.path.as_mut())).await?;
         self.index.sync(request).await
     }
 
@@ -204,27 +214,27 @@ impl Service for Daemon {
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let catalog = self.catalog.clone();
-        let filter = FileFilter { within: self.scope.clone(), ..filter };
+        let mut filter = FileFilter { within: self.scope.clone(), ..filter };
+        if let Some(under) = filter.under.as_mut().filter(|it| !it.is_absolute()) {
+            *under = self.below_root(under).await?;
+        }
         index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX)))
             .await
     }
 
-    async fn read(&self, path: &str) -> Result<Document> {
-        let (path, member) = self.named(path).await;
+    async fn read(&self, path: &str, place: &Place) -> Result<Document> {
+        let (path, member, said) = self.named(path).await?;
+        let path = path.as_path();
+        let place = Place { member, ..Place::default() }.or(place.clone()).or(said);
         let (file, hash) = self.open_known(path).await?;
+        let raw = if place.lines.is_some() { raw_text(&file).await } else { None };
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let document = self.pool.extract(file, &name).await.map_err(|failure| {
             let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
             unreadable(path, failure.reason, &detail)
         })?;
-        let mut document = self.index.with_known_pictures(hash, document).await?;
-        if let Some(member) = member {
-            document.blocks.retain(|it| it.anchor.member.as_deref() == Some(member));
-            if document.blocks.is_empty() {
-                return Err(Error::not_found(format!("`{}` holds no text at `{member}`", path.display())));
-            }
-        }
-        Ok(document)
+        let document = self.index.with_known_pictures(hash, document).await?;
+        self.asker.cut(document, &place, raw.as_deref(), &printed(path))
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {
@@ -232,11 +242,11 @@ impl Service for Daemon {
     }
 
     async fn add_root(&self, path: &str) -> Result<Root> {
-        self.index.add_root(Path::new(path)).await
+        self.index.add_root(&path_of(path)).await
     }
 
     async fn remove_root(&self, path: &str) -> Result<()> {
-        self.index.remove_root(Path::new(path)).await
+        self.index.remove_root(&path_of(path)).await
     }
 
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
@@ -269,20 +279,72 @@ impl Service for Daemon {
 }
 
 impl Daemon {
-    /// What a name means: the first of its meanings that is a known file; none is, when the file is not known.
-    async fn named<'a>(&self, name: &'a str) -> Named<'a> {
-        for (path, member) in member::meanings(name) {
-            let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
-            let locate = move || index::locate(&catalog, &scope, &named).map(drop);
-            if index::at_named_file(path, &self.scope, locate).await.is_ok() {
-                return (path, member);
+    /// What a name means: the first of its meanings that is a known file, and the place in it that the name tells.
+    async fn named(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
+        for (text, place) in namings(name) {
+            if let Some((path, member)) = self.known_file(&path_of(text)).await? {
+                return Ok((path, member, place));
             }
         }
-        member::usual(name)
+        let path = path_of(name);
+        if !path.is_absolute() {
+            return Err(below_no_root(name));
+        }
+        let (path, member) = member::usual(&path);
+        Ok((path, member, Place::default()))
+    }
+
+    /// The known file, with its member, at a path; a path that is not absolute lies below a root.
+    async fn known_file(&self, path: &Path) -> Result<Option<Named>> {
+        if path.is_absolute() {
+            return Ok(self.meaning(path).await);
+        }
+        let (roots, mut found) = (self.index.walked_roots().await?, HashMap::new());
+        for root in &roots {
+            let whole = root.path.join(path);
+            if let Some(named) = self.meaning(&whole).await {
+                found.insert(whole, named);
+            }
+        }
+        let whole = below_roots(&roots, path, |it| found.contains_key(it))?;
+        Ok(whole.and_then(|it| found.remove(&it)))
+    }
+
+    async fn meaning(&self, name: &Path) -> Option<Named> {
+        for (path, member) in member::meanings(name) {
+            let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path.clone());
+            let locate = move || index::locate(&catalog, &scope, &named).map(drop);
+            if index::at_named_file(&path, &self.scope, locate).await.is_ok() {
+                return Some((path, member));
+            }
+        }
+        None
+    }
+
+    /// Makes paths absolute that lie below a root, as hits print them: those of known files and of folders.
+    async fn locate(&self, names: Vec<&mut String>) -> Result<()> {
+        for name in names {
+            let path = path_of(name);
+            if !path.is_absolute() {
+                *name = printed(&self.below_root(&path).await?).into_owned();
+            }
+        }
+        Ok(())
+    }
+
+    async fn below_root(&self, path: &Path) -> Result<PathBuf> {
+        let (roots, mut found) = (self.index.walked_roots().await?, HashSet::new());
+        for root in &roots {
+            let whole = root.path.join(path);
+            let resolved = index::absolute(&whole).await.ok().filter(|it| self.scope.covers(it));
+            let is_there = resolved.is_some() || self.meaning(&whole).await.is_some();
+            found.extend(is_there.then_some(whole));
+        }
+        below_roots(&roots, path, |it| found.contains(it))?.ok_or_else(|| below_no_root(&printed(path)))
     }
 
     /// Opens a file for reading aloud, and says what it holds: only one that lies in a root and is no secret.
-    async fn open_known(&self, path: &Path) -> Result<(std::fs::File, ContentHash)> {
+    async fn open_known(&self, path: &Path) -> Result<(File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
         index::at_named_file(named, &self.scope, move || {
@@ -312,9 +374,29 @@ impl Daemon {
     }
 }
 
+/// Lines are shown of text files up to this size as they stand there.
+const MOST_RAW: u64 = 16 << 20;
+
+/// The bytes of a file, where they are text as they stand.
+async fn raw_text(file: &File) -> Option<String> {
+    let file = file.try_clone().ok()?;
+    let read = move || {
+        let length = file.metadata().ok().map(|it| it.len()).filter(|it| *it <= MOST_RAW)?;
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    index::blocking(move || Ok(read())).await.ok()?
+}
+
+fn below_no_root(name: &str) -> Error {
+    Error::not_found(format!("there is no `{name}` below a root"))
+        .hint("`vic files` lists what there is; name what lies elsewhere by its whole path")
+}
+
 /// What is wrong with a root, and which it is.
 fn problem_of(root: &Root) -> String {
-    let path = root.path.display().to_string();
+    let path = printed(&root.path);
     if root.problem.contains(&path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }
 }
 

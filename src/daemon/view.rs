@@ -1,12 +1,10 @@
 //! What a caller whose scope is not everything sees of jobs and of the daemon: nothing that tells of other files.
 
-use std::path::Path;
-
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::index;
-use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport};
+use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport, path_of, printed};
 
 /// Jobs that are looked at for those of the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
@@ -15,8 +13,8 @@ pub(super) const MAX_JOBS: u32 = 1_000;
 /// the scope, and with one that lies elsewhere it is refused as if there were no such folder.
 pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
     for path in &mut request.paths {
-        let found = index::absolute(Path::new(&*path)).await.ok().filter(|it| scope.covers(it));
-        match found.and_then(|it| it.into_os_string().into_string().ok()) {
+        let found = index::absolute(&path_of(path)).await.ok().filter(|it| scope.covers(it));
+        match found.map(|it| printed(&it).into_owned()) {
             // What was looked at is what is indexed, even if a link is turned elsewhere in between.
             Some(found) => *path = found,
             // The job says what is wrong with it.
@@ -32,7 +30,7 @@ pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<
             // To the index no path is every root.
             return Err(Error::not_found("there is no folder to index").hint("the status lists the folders"));
         }
-        request.paths = folders.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+        request.paths = folders.iter().map(|it| printed(it).into_owned()).collect();
     }
     Ok(request)
 }
@@ -54,7 +52,7 @@ pub(super) fn jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
 /// By the paths that [`request`] resolved: a list of a thousand jobs does not look at the disk.
 fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     let paths = &job.request.paths;
-    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(Path::new(it))))
+    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&path_of(it))))
 }
 
 /// Takes out what tells of other files: a run brings in whatever waits, of every root, and counts it.

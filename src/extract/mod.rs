@@ -58,8 +58,8 @@ mod legacy;
 mod archive;
 mod msg;
 
-pub(crate) use pdf::pdfium as pdf_library;
 pub(crate) use hyphen::{CUT, join_cut_words};
+pub(crate) use pdf::pdfium as pdf_library;
 pub(crate) use pdf_text::clean as clean_text;
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, failure};

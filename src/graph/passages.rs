@@ -14,7 +14,9 @@ use crate::graph::text::Test;
 use crate::graph::view::View;
 use crate::graph::{GraphService, Reads};
 use crate::index::blocking;
-use crate::model::{Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk};
+use crate::model::{
+    Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk, printed,
+};
 use crate::store::{FileSet, KeywordQuery};
 
 /// Chunks that the keyword leg is asked for, to find those that hold every word.
@@ -123,7 +125,7 @@ fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: u
     });
     if let Some(record) = record {
         let path = record.found.path.display().to_string();
-        let absolute = record.absolute().display().to_string();
+        let absolute = printed(&record.absolute()).into_owned();
         cite(&mut value, &path, &absolute, &chunk.anchor);
         if chunk.spans_pages() {
             value["pages"] = pages(chunk, most, &path, &absolute);
@@ -208,7 +210,7 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
             let Some(record) = records.get(&stored.file_id) else { continue };
             let path = record.found.path.display().to_string();
             let (anchor, shown) = said(&stored.chunk, evidence);
-            cite(evidence, &path, &record.absolute().display().to_string(), &anchor);
+            cite(evidence, &path, &printed(&record.absolute()), &anchor);
             if quoted.len() < MOST_QUOTES && quoted.insert((&stored.chunk.id, shown.clone())) {
                 evidence["text"] = json!(stored.chunk.text[shown].chars().take(QUOTE).collect::<String>());
             }

@@ -168,6 +168,7 @@ impl Inner {
             space: self.space.clone(),
             gate: self.gate.clone(),
             missing: self.missing.clone(),
+            unasked: self.unasked.clone(),
         }
     }
 }

@@ -14,7 +14,9 @@ use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
 use crate::index::{Inner, absolute, blocking, lane, renewal, scan};
 use crate::machine::Shares;
-use crate::model::{Holder, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, Scope};
+use crate::model::{
+    Holder, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, RootId, Scope, path_of, printed,
+};
 
 /// The longest that a job waits for files that overtook it.
 const OVERTAKING: Duration = Duration::from_secs(10);
@@ -122,6 +124,7 @@ pub(crate) fn unnamed() -> JobSnapshot {
 }
 
 async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cancel: CancellationToken) {
+    let before = inner.unasked.so_far();
     let outcome = {
         let engine = tokio::select! {
             engine = inner.engine.lock() => Some(engine),
@@ -134,6 +137,9 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
                     job.started_ms = Some(now_ms());
                 });
                 let outcome = work(&inner, &parts, &progress, &cancel).await;
+                // What the watcher saw first is part of what was asked for, and was waited for.
+                let now = inner.unasked.so_far();
+                progress.add_others(now.0 - before.0, now.1 - before.1);
                 inner.note_full(&outcome);
                 if outcome.as_ref().is_err_and(|it| is_to_go_on(it, &progress.snapshot().request))
                     && !cancel.is_cancelled()
@@ -198,7 +204,7 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
     for (root, within) in parts {
-        match scan_part(inner, root, within.clone(), progress, cancel).await {
+        match scan_part(inner, root, within.clone(), parts.len() == 1, progress, cancel).await {
             // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
             Err(error) if parts.len() > 1 && error.code != ErrorCode::Cancelled => {
                 progress.update(|job| job.last_error = Some(error.message.clone()));
@@ -255,18 +261,25 @@ async fn scan_part(
     inner: &Arc<Inner>,
     root: &Root,
     within: Option<PathBuf>,
+    is_only: bool,
     progress: &Arc<Progress>,
     cancel: &CancellationToken,
 ) -> Result<()> {
     let accept_losses = progress.snapshot().request.accept_losses;
+    let is_whole = within.is_none();
     match inner.scan_and_believe(root, within, accept_losses, cancel).await {
         Ok((outcome, problems)) => {
             inner.watch(root).await;
+            let doubt = if is_whole { doubt(inner, root.id).await? } else { None };
             progress.update(|job| {
                 job.files_found += outcome.found;
                 job.files_removed += outcome.removed;
-                if let Some(problem) = problems.into_iter().next() {
-                    job.last_error = Some(problem.sentence);
+                job.last_error = problems.into_iter().next().map(|it| it.sentence).or(job.last_error.take());
+                if let Some(doubt) = doubt {
+                    job.last_error = Some(doubt);
+                    // Among all roots, one that is away is not what the caller asked for.
+                    let is_meant = is_only || !job.request.paths.is_empty();
+                    job.error_exit_code = is_meant.then(|| ErrorCode::FailedPrecondition.exit_code().into());
                 }
             });
             Ok(())
@@ -278,6 +291,12 @@ async fn scan_part(
             Err(error)
         }
     }
+}
+
+/// Why a walk that ended well is not believed: the root is empty at once, or has lost most of its files.
+async fn doubt(inner: &Arc<Inner>, id: RootId) -> Result<Option<String>> {
+    let root = inner.roots().await?.into_iter().find(|it| it.id == id && !it.available);
+    Ok(root.map(|it| format!("`{}`: {}", printed(&it.path), it.problem)))
 }
 
 /// The path of a root, or of the part of it.
@@ -320,7 +339,7 @@ async fn parts(inner: &Arc<Inner>, request: &IndexRequest, scope: &Scope) -> Res
     }
     let mut parts = Vec::new();
     for path in &request.paths {
-        let path = absolute(Path::new(path)).await?;
+        let path = absolute(&path_of(path)).await?;
         let known = known(&inner.roots().await?, &path, scope)?;
         if !known.is_empty() {
             parts.extend(known);

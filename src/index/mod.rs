@@ -64,6 +64,7 @@ use crate::index::lane::Pictures;
 use crate::index::leading::Lost;
 use crate::index::missing::Missing;
 use crate::index::opening::Background;
+use crate::index::progress::Unasked;
 use crate::index::scan::Unseen;
 use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
@@ -131,6 +132,8 @@ pub(crate) struct Inner {
     stuck: Mutex<HashMap<RootId, Lost>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
+    /// What runs have done that nobody asked for.
+    unasked: Arc<Unasked>,
     /// Files that are left alone until a walk looks at their places.
     missing: Arc<Missing>,
     /// Whether a run of this daemon broke off and left tries in the catalog.
@@ -221,11 +224,19 @@ impl Index {
         running.iter().filter(|(_, job)| job.holder == *holder).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns the roots.
+    /// Returns the roots, those that lie in others included.
     ///
     /// # Errors
     /// The catalog cannot be read.
     pub async fn roots(&self) -> Result<Vec<Root>> {
+        self.inner.named_roots().await
+    }
+
+    /// Returns the roots that files belong to: none lies in another.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn walked_roots(&self) -> Result<Vec<Root>> {
         self.inner.roots().await
     }
 
@@ -234,16 +245,19 @@ impl Index {
     /// # Errors
     /// It does not exist, is no folder, or cannot be read.
     pub async fn add_root(&self, path: &Path) -> Result<Root> {
-        self.inner.add_root(path).await
+        let walked = self.inner.add_root(path).await?;
+        let path = resolved(path).await;
+        let named = self.inner.named_roots().await?.into_iter().find(|it| it.path == path);
+        Ok(named.unwrap_or(walked))
     }
 
-    /// Forgets a root and everything indexed below it. The files themselves are not touched. What cannot leave the index now,
+    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched. What cannot leave the index now,
     /// because the disk is full or does not write, leaves it when it can, also after a restart; the status tells of it.
     ///
     /// # Errors
     /// It is no root, or the catalog cannot be written.
     pub async fn remove_root(&self, path: &Path) -> Result<()> {
-        let roots = self.inner.roots().await?;
+        let roots = self.inner.named_roots().await?;
         let path = resolved(path).await;
         let Some(root) = roots.into_iter().find(|it| it.path == path) else {
             return Err(Error::not_found(format!("`{}` is not a root", path.display())).hint("`vic roots` lists them"));
@@ -254,6 +268,13 @@ impl Index {
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
         self.inner.unseen().replace(root.id, Path::new(""), &[]);
+        self.inner.name_roots(None).await?;
+        let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
+        for left in self.inner.roots().await?.iter().filter(|it| above(it) || below(it)) {
+            // One above it is watched by the rules of before.
+            self.inner.unwatch(left.id).await;
+            self.inner.watch(left).await;
+        }
         if !self.inner.bury().await {
             // It is no root any more: whoever asks again would be told so, and nobody else may ever be told.
             self.inner.buried.notify_one();
@@ -407,14 +428,35 @@ impl Inner {
         blocking(move || catalog.roots()).await
     }
 
+    async fn named_roots(&self) -> Result<Vec<Root>> {
+        let catalog = self.catalog.clone();
+        blocking(move || catalog.named_roots()).await
+    }
+
+    /// Tells whoever walks which folders are roots, and that this one is about to be.
+    async fn name_roots(&self, next: Option<&Path>) -> Result<()> {
+        let mut paths: Vec<PathBuf> = self.named_roots().await?.into_iter().map(|it| it.path).collect();
+        paths.extend(next.map(Path::to_path_buf));
+        self.rules.name_roots(paths);
+        Ok(())
+    }
+
     async fn add_root(&self, path: &Path) -> Result<Root> {
         let (own, pages) = (resolved(&self.config.data_dir).await, resolved(&self.config.pages_path()).await);
         let path = resolved(path).await;
         if path.starts_with(&own) && !path.starts_with(&pages) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
-        let catalog = self.catalog.clone();
-        let root = blocking(move || catalog.add_root(&path)).await?;
+        // Before anybody walks the one above it without knowing.
+        self.name_roots(Some(&path)).await?;
+        let (catalog, named) = (self.catalog.clone(), path.clone());
+        let added = blocking(move || catalog.add_root(&named)).await;
+        self.name_roots(None).await?;
+        let root = added?;
+        if root.path != path {
+            // It is watched by the rules of before.
+            self.unwatch(root.id).await;
+        }
         let roots = self.roots().await?;
         self.unseen().keep_only(&roots);
         let watching = self.watching.clone();

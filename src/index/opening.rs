@@ -89,6 +89,7 @@ impl Index {
         let (watching, changes) = Watching::start(config.walk.watch, &rules);
         let background = Background::start()?;
         let inner = Arc::new(Inner::assemble(parts, rules, watching, background.handle(), shutdown).await?);
+        inner.name_roots(None).await?;
         inner.note_damaged_tables();
         let catalog = inner.catalog.clone();
         blocking(move || renewal::fail_struck(&catalog)).await?;
@@ -164,6 +165,7 @@ impl Inner {
             stuck: Mutex::default(),
             walks: Walks::default(),
             missing: Arc::default(),
+            unasked: Arc::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
             shares: crate::index::jobs::shares(),

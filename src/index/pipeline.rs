@@ -28,7 +28,7 @@ use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
 use crate::index::lane::Pictures;
 use crate::index::missing::{Missing, Places};
-use crate::index::progress::Progress;
+use crate::index::progress::{Progress, Unasked};
 use crate::index::reading::{ReadFile, TextBudget};
 use crate::index::space::Space;
 use crate::index::tables::Table;
@@ -89,6 +89,8 @@ pub(crate) struct Pipeline {
     pub(crate) evidence: Arc<EvidenceCache>,
     /// Files whose pictures are to be read when there is time.
     pub(crate) pictures: Arc<Pictures>,
+    /// What runs have done that nobody asked for.
+    pub(crate) unasked: Arc<Unasked>,
 }
 
 /// Files that so many workers have under way. On a share of the processors a file pays for all its time, so that none may

@@ -26,6 +26,28 @@ pub(crate) struct Progress {
     snapshot: watch::Sender<JobSnapshot>,
 }
 
+/// What runs that nobody asked for have done: those of the watcher.
+#[derive(Debug, Default)]
+pub(crate) struct Unasked {
+    files: AtomicU64,
+    chunks: AtomicU64,
+}
+
+impl Unasked {
+    /// Counts files that are marked, if nobody asked for their run.
+    pub(crate) fn note(&self, progress: &Progress, files: u64, chunks: u64) {
+        if progress.job_id().is_empty() {
+            self.files.fetch_add(files, Ordering::Relaxed);
+            self.chunks.fetch_add(chunks, Ordering::Relaxed);
+        }
+    }
+
+    /// Files and chunks since the start of the daemon.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        (self.files.load(Ordering::Relaxed), self.chunks.load(Ordering::Relaxed))
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// Files sent into the pipeline.
@@ -131,6 +153,15 @@ impl Progress {
         });
     }
 
+    /// Counts what others did while the job waited for it: files that are marked, and chunks.
+    pub(crate) fn add_others(&self, files: u64, chunks: u64) {
+        self.update(|job| {
+            job.files_done += files;
+            job.files_total = job.files_total.max(job.files_done);
+            job.chunks_written += chunks;
+        });
+    }
+
     /// Begins with the vectors of so many chunks that are found by their words so far.
     pub(crate) fn begin_vectors(&self, chunks: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,5 +213,24 @@ impl State {
     fn eta(&self, done: u64, total: u64) -> Option<f64> {
         let elapsed = self.begun?.elapsed().as_secs_f64();
         (done > 0).then(|| elapsed / done as f64 * total.saturating_sub(done) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::jobs::unnamed;
+
+    #[test]
+    fn what_nobody_asked_for_counts_for_the_job_that_waits_for_it() {
+        let (job, watcher) = (Progress::new(JobSnapshot { job_id: "1".into(), ..unnamed() }), Progress::new(unnamed()));
+        let unasked = Unasked::default();
+        unasked.note(&job, 5, 50);
+        unasked.note(&watcher, 2, 20);
+        assert_eq!(unasked.so_far(), (2, 20));
+        job.add_done(1, 7, &[]);
+        job.add_others(2, 20);
+        let told = job.snapshot();
+        assert_eq!((told.files_done, told.files_total, told.chunks_written), (3, 3, 27));
     }
 }

@@ -171,10 +171,11 @@ fn is_away(root: &Path, file: &Path, device: u64) -> bool {
 pub(crate) struct Unseen(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
 
 impl Unseen {
-    /// Puts what a walk reported in the place of what was known of the part that it walked.
+    /// Puts what a walk reported in the place of what was known of the part that it walked, and of the root itself: whoever
+    /// walks a part of it sees whether it is there.
     pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
         let known = self.0.entry(root_id).or_default();
-        known.retain(|path, _| !path.starts_with(within));
+        known.retain(|path, _| !path.as_os_str().is_empty() && !path.starts_with(within));
         known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
     }
 
@@ -399,6 +400,9 @@ mod tests {
         check("a", &["a/locked"], &["cannot read `a/locked` (and 1 more places)"]);
         check("a/locked", &[], &["cannot read `b`"]);
         check("c", &[], &["cannot read `b`"]);
+        // The root itself was empty, or away, when a part of it was looked at.
+        check("c", &[""], &["cannot read `` (and 1 more places)"]);
+        check("d", &[], &["cannot read `b`"]);
         check("", &[], &[]);
     }
 }

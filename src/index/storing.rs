@@ -105,7 +105,10 @@ impl Batch {
         parts.mark(run.pass, pipeline, &replaced).await?;
         match run.pass {
             Pass::Vectors => run.progress.add_vectors(files, chunks, &failures),
-            Pass::Whole | Pass::Words => run.progress.add_done(files, chunks, &failures),
+            Pass::Whole | Pass::Words => {
+                run.progress.add_done(files, chunks, &failures);
+                pipeline.unasked.note(&run.progress, files, chunks);
+            }
         }
         drop(committing);
         // Bringing indexes up to date takes room; where there is little, they wait like everything else. So they do in a pause.

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::paths::no_answer;
 use crate::index::{Index, Inner, blocking, resolved, scan};
-use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest};
+use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, path_of};
 use crate::warehouse::silence;
 
 /// Seconds to wait when the request does not say.
@@ -222,7 +222,7 @@ async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Resu
 async fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
     let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
     // It may just have been deleted: then the caller's word for it has to do.
-    let path = resolved(Path::new(path)).await;
+    let path = resolved(&path_of(path)).await;
     if silence::holds(&path) {
         return Err(no_answer(&path));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Document, Scope};
+use crate::model::{Document, Scope, printed};
 
 /// The catalog's number of a root folder.
 pub type RootId = i64;
@@ -28,9 +28,9 @@ pub struct Root {
 }
 
 impl Root {
-    /// Replaces what is not UTF-8 in the path, which JSON cannot hold.
+    /// Makes a URL of a path that is not UTF-8, which JSON cannot hold.
     pub fn printable(self) -> Root {
-        Root { path: self.path.to_string_lossy().into_owned().into(), ..self }
+        Root { path: printed(&self.path).into_owned().into(), ..self }
     }
 }
 

@@ -169,11 +169,12 @@ pub struct JobSnapshot {
     pub tokens_per_second: f64,
     /// Estimated seconds to the end.
     pub eta_seconds: Option<f64>,
-    /// The last file that failed, with its reason.
+    /// The last file that failed, with its reason, or what a walk could not see.
     pub last_error: Option<String>,
     /// Why the job failed.
     pub error: Option<String>,
-    /// The exit code that goes with the error; see [`crate::error::ErrorCode::exit_code`].
+    /// The exit code that goes with the error; see [`crate::error::ErrorCode::exit_code`]. Of a job that completed, with
+    /// `last_error`: a folder that it was asked for is empty at once, or has lost most of its files, and nothing was removed.
     #[serde(default)]
     pub error_exit_code: Option<u32>,
 }

@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Anchor, BlockKind, Document, FileKind, FileRecord, FileState, JobSnapshot, JobState, L0Filters, OcrMode, Reason,
+    Anchor, BlockKind, Document, FileKind, FileRecord, FileState, JobSnapshot, JobState, L0Filters, OcrMode, Place,
+    Reason, printed,
 };
 
 /// Which files are there?
@@ -31,13 +32,34 @@ pub struct FilesRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadRequest {
-    /// Absolute path of a file below a root, or `archive.zip!/member`.
+    /// Path of a file below a root, absolute or as hits print it, or `archive.zip!/member`; its place may follow it, as in
+    /// `lease.pdf, page 3`.
     pub path: String,
+    /// Only this page or slide, `3` or `3-5`.
+    pub page: Option<String>,
+    /// Only these lines, `12` or `12-20`.
+    pub lines: Option<String>,
+    /// Only the sheet of this name.
+    pub sheet: Option<String>,
+    /// Only this cell or range, `B2` or `B2:D9`.
+    pub cell: Option<String>,
+    /// Only this part of a message or notebook (`body`, `attachment: plan.pdf`, `cell 7`), or symbol of source code.
+    pub part: Option<String>,
+    /// Only this member of an archive, levels joined by `!/`.
+    pub member: Option<String>,
     /// Character to begin at.
     pub offset: u64,
     /// Most characters, 1 to 1000000; 20000 when absent.
     #[schemars(range(min = 1, max = 1000000))]
     pub max_chars: Option<u64>,
+}
+
+impl ReadRequest {
+    /// Which part of the file is meant.
+    pub fn place(&self) -> Place {
+        let ReadRequest { page, lines, sheet, cell, part, member, .. } = self.clone();
+        Place { page, lines, sheet, cell, part, member }
+    }
 }
 
 /// What to index, as the bridge is asked.
@@ -99,7 +121,7 @@ impl From<JobSnapshot> for JobReport {
 /// One file of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileEntry {
-    /// Absolute path; what is not UTF-8 is replaced.
+    /// Absolute path; a `file://` URL where it is not UTF-8.
     pub path: String,
     /// The root it lies in.
     pub root: String,
@@ -131,8 +153,8 @@ impl From<&FileRecord> for FileEntry {
     fn from(file: &FileRecord) -> FileEntry {
         let modified: DateTime<Utc> = DateTime::from_timestamp_nanos(file.found.modified_ns);
         FileEntry {
-            path: file.absolute().to_string_lossy().into_owned(),
-            root: file.root.to_string_lossy().into_owned(),
+            path: printed(&file.absolute()).into_owned(),
+            root: printed(&file.root).into_owned(),
             size: file.found.size,
             modified: modified.to_rfc3339_opts(SecondsFormat::AutoSi, true),
             owner: file.owner.clone(),

@@ -4,6 +4,7 @@
 //! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
 //! their field names and types do not change.
 
+mod address;
 mod background;
 mod chunk;
 mod corpus;
@@ -16,11 +17,13 @@ mod job;
 mod kind;
 mod listing;
 pub(crate) mod place;
+mod place_text;
 mod query;
 mod safety;
 mod scope;
 mod tool;
 
+pub use address::{INSIDE, below_roots, path_of, printed, printed_below};
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub(crate) use chunk::is_unit;
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
@@ -30,7 +33,9 @@ pub use document::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, MOST_FILE_BYTES,
     NETWORKS_UNLOADED, Region,
 };
-pub use file::{ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
+pub use file::{
+    ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId,
+};
 pub use graph::{
     AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
     GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
@@ -40,6 +45,7 @@ pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Sta
 pub(crate) use kind::CODE;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use place::{ChunkPiece, Pieces, Places};
+pub use place_text::{Place, cells_of, namings, span};
 pub use query::{
     Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
     GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,

@@ -300,6 +300,12 @@ pub struct GrepRequest {
     /// Most lines, 1 to 10000.
     #[schemars(range(min = 1, max = 10000))]
     pub limit: Option<u32>,
+    /// Lines to give before each, at most 50.
+    #[schemars(range(max = 50))]
+    pub before: u32,
+    /// Lines to give after each, at most 50.
+    #[schemars(range(max = 50))]
+    pub after: u32,
     /// Metadata filters.
     pub filters: L0Filters,
 }
@@ -319,6 +325,12 @@ pub struct GrepMatch {
     pub start: u32,
     /// One past its last byte.
     pub end: u32,
+    /// The lines before it, as many as were asked for and are there; the last is the one right above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// The lines after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
 }
 
 /// All lines that match, by path and place.

@@ -46,6 +46,11 @@ enum Column {
 }
 
 impl Columns {
+    /// Of rows whose heads may stand elsewhere: whatever looks random may stand below one that tells.
+    pub fn headless() -> Columns {
+        Columns { from: Some(0), ..Columns::default() }
+    }
+
     /// Whether a cell may stand below one of the heads. Behind a gap of any width it is taken to: what looks random there is
     /// rather blacked out for nothing than left. How many cells lie between it and the gap does not tell its column: where the
     /// next row leaves one of them empty, the gap is wider.

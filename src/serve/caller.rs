@@ -12,8 +12,8 @@ use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
-    SimilarRequest, Status, SyncReport, SyncRequest,
+    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
+    Scope, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::begun::{self, Begun};
 use crate::serve::certificate::Certificate;
@@ -245,9 +245,9 @@ impl Service for Caller {
         self.desk.list(&self.grant.holder, self.service.files(filter, limit, offset)).await
     }
 
-    async fn read(&self, path: &str) -> Result<Document> {
+    async fn read(&self, path: &str, place: &Place) -> Result<Document> {
         self.may(Right::Read)?;
-        self.desk.reading(&self.grant.holder, self.service.read(path)).await
+        self.desk.reading(&self.grant.holder, self.service.read(path, place)).await
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {

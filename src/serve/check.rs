@@ -1,6 +1,6 @@
 //! Sizes and ranges that every protocol checks before a service sees a request. Each refusal names its field.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::ask;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::index::resolved;
 use crate::librarian;
 use crate::model::{
     AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
-    QueryPlan, ReadRequest, SimilarRequest, SyncRequest,
+    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, path_of,
 };
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
@@ -156,10 +156,11 @@ fn words(given: &[String]) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Roots are known by their resolved paths.
+/// Roots are known by their resolved paths. What is not absolute lies below one of them.
 async fn folder(name: &str) -> Result<PathBuf> {
     path("warehouse_root", name)?;
-    Ok(resolved(Path::new(name)).await)
+    let path = path_of(name);
+    Ok(if path.is_absolute() { resolved(&path).await } else { path })
 }
 
 /// Checks a reading; returns the number of characters.

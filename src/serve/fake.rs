@@ -13,7 +13,7 @@ use crate::model::{
     Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind,
     CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest,
     GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
-    PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit,
+    PauseReason, PauseRequest, PauseState, Phase, Place, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit,
     SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
 };
 use crate::serve::Service;
@@ -113,6 +113,8 @@ impl Service for FakeService {
             line: format!("Ada {} it.", request.pattern),
             start: 4,
             end: 4 + request.pattern.len() as u32,
+            before: Vec::new(),
+            after: Vec::new(),
         };
         Ok(GrepResponse { matches: vec![hit], files_searched: 8, truncated: false, warnings: Vec::new() })
     }
@@ -210,7 +212,7 @@ impl Service for FakeService {
         Ok((if offset == 0 { vec![file()] } else { Vec::new() }, 1))
     }
 
-    async fn read(&self, path: &str) -> Result<Document> {
+    async fn read(&self, path: &str, _: &Place) -> Result<Document> {
         match path {
             "/w/plan.md" => Ok(document()),
             _ => {

@@ -188,7 +188,7 @@ impl wire::vic_server::Vic for Adapter {
 
     async fn read_file(&self, request: Request<wire::ReadFileRequest>) -> Reply<wire::Document> {
         let (service, request) = taken(request)?;
-        reply(service.read(&request.path).await)
+        reply(service.read(&request.path, &request.place.unwrap_or_default().into()).await)
     }
 
     async fn list_roots(&self, request: Request<wire::ListRootsRequest>) -> Reply<wire::ListRootsResponse> {

@@ -26,8 +26,8 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
-    SimilarRequest, Status, SyncReport, SyncRequest,
+    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
+    Scope, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
@@ -155,8 +155,9 @@ pub trait Service: Send + Sync + 'static {
     /// Returns at most `limit` files that match, after the first `offset` of them, and how many match in all.
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
 
-    /// Returns the extracted text of a file below a root: an absolute path, or `archive.zip!/member`.
-    async fn read(&self, path: &str) -> Result<Document>;
+    /// Returns the extracted text of a file below a root, or of a place in it. The path is absolute or below a root, as hits
+    /// print it, `archive.zip!/member` too; it may have its place behind it, `lease.pdf, page 3`.
+    async fn read(&self, path: &str, place: &Place) -> Result<Document>;
 
     /// Returns every root.
     async fn roots(&self) -> Result<Vec<Root>>;

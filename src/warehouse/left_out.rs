@@ -19,18 +19,16 @@ pub fn left_out(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Leash) 
         return Ok(HashSet::new());
     }
     let folder = Folder::root(root).at("read", root)?;
-    let mut matcher = rules.matcher(root)?;
+    let matcher = rules.matcher(root)?;
     let is_excluded = |file: &Path| {
         let mut below_root = file.ancestors().filter(|it| !it.as_os_str().is_empty());
         below_root.any(|it| rules.excludes(&root.join(it)))
     };
     let is_there = |file: &Path| folder.metadata(file).is_ok_and(|it| !it.is_dir());
-    let mut is_left_out = |file: &Path| {
+    let is_left_out = |file: &Path| {
         // The matcher last: it reads and keeps the rules of every folder that it is asked about, and most are gone where a
         // volume is away.
-        !silence::holds_beneath(root, file)
-            && is_there(file)
-            && (matcher.matched(file, false).is_ignore() || is_excluded(file))
+        !silence::holds_beneath(root, file) && is_there(file) && (matcher.hides(file, false) || is_excluded(file))
     };
     Ok(files.into_iter().take_while(|_| leash.step()).filter(|it| is_left_out(it)).collect())
 }

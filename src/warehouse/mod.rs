@@ -11,6 +11,7 @@ mod open;
 mod rules;
 pub(crate) mod silence;
 mod status;
+mod visible;
 mod walk;
 mod watch;
 

@@ -2,8 +2,8 @@
 //! known of an entry without reading it is asked for in the same way, through its [`Folder`].
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
-use std::io;
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path};
@@ -44,6 +44,45 @@ fn open_anyway(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
         Ok(_) => Err(bad(Reason::NotRegular, "")),
         Err(error) => Err(bad(Reason::Io, &error.to_string())),
     }
+}
+
+/// Why a file was not read, which is there.
+pub(super) enum Unread {
+    /// It is none, but of this type.
+    Type(FileType),
+    /// The system refuses.
+    Refused(io::Error),
+}
+
+/// Reads a file of rules, at most so many bytes, and says whether there are more. It may lie behind a link. None where there
+/// is nothing of that name. What is no regular file is not even opened.
+pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bool)>, Unread> {
+    let is_absent = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            || error.raw_os_error() == Some(libc::ELOOP)
+    };
+    let check = |looked: io::Result<Metadata>| match looked {
+        Ok(it) if !it.is_file() => Err(Unread::Type(it.file_type())),
+        Ok(_) => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(Unread::Refused(error)),
+    };
+    if !check(path.metadata())? {
+        return Ok(None);
+    }
+    // Another may have taken its place since.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match openat(CWD, path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(error) if is_absent(&error.into()) => return Ok(None),
+        Err(error) => return Err(Unread::Refused(error.into())),
+    };
+    check(file.metadata())?;
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(Unread::Refused)?;
+    let is_cut = bytes.len() as u64 > most;
+    bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    Ok(Some((bytes, is_cut)))
 }
 
 /// A folder that is held open. Whatever takes its place in the file system, what is looked at from here lies below it.
@@ -295,7 +334,6 @@ mod tests {
 
     #[test]
     fn a_hash_is_that_of_all_bytes_wherever_the_cursor_stands() {
-        use std::io::Read;
         let dir = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..3 * HASH_BUFFER + 17).map(|it| (it % 251) as u8).collect();
         std::fs::write(dir.path().join("f"), &bytes).unwrap();

@@ -5,10 +5,9 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ignore::overrides::{Override, OverrideBuilder};
-use ignore::{IncrementalIgnore, WalkBuilder};
 
 use crate::config::WalkConfig;
 use crate::error::{Error, Result};
@@ -16,9 +15,7 @@ use crate::model::{FoundFile, Reason};
 use crate::secrets::{self, Verdict};
 use crate::warehouse::open;
 use crate::warehouse::status::Status;
-
-/// Files that hold ignore rules; a change of one changes what is visible.
-const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".vicignore"];
+use crate::warehouse::visible::{RULE_FILES, Visible};
 
 /// Books of version control: never documents of the user, hidden or not.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
@@ -37,6 +34,8 @@ const LEAST_SLIDES: u64 = 32 << 10;
 pub struct Rules {
     config: Arc<WalkConfig>,
     excluded: Arc<Vec<PathBuf>>,
+    /// Every root, for all who have these rules.
+    named: Arc<RwLock<Vec<PathBuf>>>,
 }
 
 impl Rules {
@@ -52,7 +51,7 @@ impl Rules {
             }
             overrides(Path::new("/"), std::slice::from_ref(glob))?;
         }
-        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default() })
+        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), named: Arc::default() })
     }
 
     /// Leaves out these absolute folders or files, wherever they lie: vic's own data must not index itself.
@@ -68,6 +67,12 @@ impl Rules {
         self
     }
 
+    /// Says which folders are roots: of one below another, what stands in rule files above it does not count, from the next
+    /// matcher on.
+    pub(crate) fn name_roots(&self, roots: Vec<PathBuf>) {
+        *self.named.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
     /// Says whether the absolute path is left out whatever the ignore files say.
     pub(crate) fn excludes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
@@ -76,31 +81,13 @@ impl Rules {
 
     /// Says whether a file of this name holds ignore rules.
     pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
-        IGNORE_FILES.iter().any(|it| name == OsStr::new(it))
+        RULE_FILES.iter().any(|it| name == OsStr::new(it))
     }
 
-    /// Returns the walk over `root` by these rules, still without a filter.
-    pub(crate) fn builder(&self, root: &Path) -> Result<WalkBuilder> {
-        let mut builder = WalkBuilder::new(root);
-        builder
-            .hidden(!self.config.hidden)
-            .parents(false)
-            .git_global(false)
-            .git_ignore(true)
-            .git_exclude(true)
-            .require_git(false)
-            .ignore(true)
-            .add_custom_ignore_filename(".vicignore")
-            .follow_links(false)
-            .same_file_system(false)
-            .overrides(overrides(root, &self.config.ignore)?);
-        Ok(builder)
-    }
-
-    /// Returns a matcher of single paths below `root`, a snapshot of its ignore files.
-    pub(crate) fn matcher(&self, root: &Path) -> Result<IncrementalIgnore> {
-        let matcher = self.builder(root)?.build_matchers().pop();
-        Ok(matcher.expect("a builder of one path gives one matcher"))
+    /// Returns a matcher of paths below `root`, which keeps the rule files that it has read.
+    pub(crate) fn matcher(&self, root: &Path) -> Result<Visible> {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(Visible::new(root, self.config.hidden, overrides(root, &self.config.ignore)?, &named))
     }
 
     /// Makes a [`FoundFile`] of an `lstat`, with the reason not to read it where there is one. Only a `.key` file is

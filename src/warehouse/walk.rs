@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ignore::{DirEntry, IncrementalIgnore, WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::FoundFile;
 use crate::warehouse::open::Folder;
 use crate::warehouse::status::Status;
+use crate::warehouse::visible::Visible;
 use crate::warehouse::{Leash, Rules, silence};
 
 /// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
@@ -70,7 +71,7 @@ pub fn walk(
 pub struct Looks<'a> {
     root: &'a Path,
     rules: &'a Rules,
-    matcher: Option<IncrementalIgnore>,
+    matcher: Option<Visible>,
     folder: Option<Folder>,
 }
 
@@ -165,7 +166,7 @@ impl<'a> Looks<'a> {
             Some(matcher) => matcher,
             None => self.rules.matcher(self.root)?,
         };
-        Ok(self.matcher.insert(matcher).matched(relative, false).is_ignore())
+        Ok(self.matcher.insert(matcher).hides(relative, false))
     }
 }
 
@@ -177,7 +178,7 @@ fn walk_folders(
     mut each: impl FnMut(FoundFile),
 ) -> Result<WalkReport> {
     let walk = Walk::new(root, rules, leash)?;
-    let builder = walk.builder(within)?;
+    let builder = walk.builder(within);
     let mut entries = 0;
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel(QUEUE);
@@ -223,6 +224,7 @@ struct Walk<'a> {
     rules: &'a Rules,
     leash: &'a Leash,
     failures: Mutex<Failures>,
+    visible: Arc<Visible>,
     /// Folders that do not answer.
     passed_over: Arc<Mutex<Vec<PathBuf>>>,
 }
@@ -241,28 +243,32 @@ type Last = Option<(PathBuf, Folder)>;
 impl<'a> Walk<'a> {
     fn new(root: &'a Path, rules: &'a Rules, leash: &'a Leash) -> Result<Walk<'a>> {
         let folder = Folder::root(root).at("read", root)?;
-        Ok(Walk { root, folder, rules, leash, failures: Mutex::default(), passed_over: Arc::default() })
+        let visible = Arc::new(rules.matcher(root)?);
+        Ok(Walk { root, folder, rules, leash, failures: Mutex::default(), visible, passed_over: Arc::default() })
     }
 
-    fn builder(&self, within: Option<&Path>) -> Result<WalkBuilder> {
-        let mut builder = self.rules.builder(self.root)?;
+    fn builder(&self, within: Option<&Path>) -> WalkBuilder {
+        let mut builder = WalkBuilder::new(self.root);
+        // It reads no rule file itself.
+        builder.standard_filters(false).follow_links(false).same_file_system(false);
         builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
-        let (root, rules) = (self.root.to_path_buf(), self.rules.clone());
+        let (root, rules, visible) = (self.root.to_path_buf(), self.rules.clone(), self.visible.clone());
         // The walk begins at the root even for a subfolder, so that the ignore files on the way are obeyed.
         let within = within.map(|it| root.join(it));
         let passed_over = self.passed_over.clone();
-        // It is asked of what the ignore files let through.
         builder.filter_entry(move |entry| {
             let path = entry.path();
+            let is_dir = entry.file_type().is_some_and(|it| it.is_dir());
             let on_the_way = within.as_ref().is_none_or(|it| it.starts_with(path) || path.starts_with(it));
-            let is_seen = on_the_way && (entry.depth() == 0 || !rules.excludes(path));
-            let is_silent = is_seen && entry.file_type().is_some_and(|it| it.is_dir()) && silence::holds(path);
+            let is_left_out = || rules.excludes(path) || visible.hides_entry(path, is_dir);
+            let is_seen = on_the_way && (entry.depth() == 0 || !is_left_out());
+            let is_silent = is_seen && is_dir && silence::holds(path);
             if is_silent {
                 passed_over.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
             }
             is_seen && !is_silent
         });
-        Ok(builder)
+        builder
     }
 
     fn visitor<'s>(
@@ -276,16 +282,13 @@ impl<'a> Walk<'a> {
             }
             match entry {
                 Ok(entry) => {
-                    if let Some(error) = entry.error() {
-                        self.note(error, false);
-                    }
                     if let Some(found) = self.found(&entry, &mut last)
                         && sender.send(found).is_err()
                     {
                         return WalkState::Quit;
                     }
                 }
-                Err(error) => self.note(&error, true),
+                Err(error) => self.note(&error),
             }
             WalkState::Continue
         })
@@ -327,17 +330,17 @@ impl<'a> Walk<'a> {
 
     fn miss(&self, relative: &Path, error: io::Error) {
         let err = Box::new(ignore::Error::Io(error));
-        self.note(&ignore::Error::WithPath { path: self.root.join(relative), err }, true);
+        self.note(&ignore::Error::WithPath { path: self.root.join(relative), err });
     }
 
-    /// Records a failure; `hides` when entries at its path were not seen because of it.
-    fn note(&self, error: &ignore::Error, hides: bool) {
+    /// Records a failure: entries at its path were not seen because of it.
+    fn note(&self, error: &ignore::Error) {
         if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
             return;
         }
         let path = path_of(error).unwrap_or(self.root);
         let relative = path.strip_prefix(self.root).unwrap_or(Path::new(""));
-        if hides && relative.as_os_str().is_empty() {
+        if relative.as_os_str().is_empty() {
             let error = error.io_error().map_or_else(
                 || Error::internal(format!("cannot read `{}`: {error}", self.root.display())),
                 |it| Error::io("read", self.root, it),
@@ -345,15 +348,19 @@ impl<'a> Walk<'a> {
             self.failures().root.get_or_insert(error);
             return;
         }
-        match (self.broken_at(relative), error.io_error()) {
-            (Some((_, broken)), _) if is_gone(&broken) => {}
-            (Some((place, broken)), _) => self.record(place, explain(self.root, place, &broken), true),
-            (None, Some(error)) => self.record(relative, explain(self.root, relative, error), hides),
-            (None, None) => {
-                let place = self.root.join(relative);
-                let sentence = format!("a rule of `{}` cannot be understood: {error}", place.display());
-                self.record(relative, sentence, hides);
-            }
+        self.note_at(relative, true, || match error.io_error() {
+            Some(error) => explain(self.root, relative, error),
+            None => format!("cannot read `{}`: {error}", path.display()),
+        });
+    }
+
+    /// Records what is wrong at a place, with this sentence if the place is still below the root; `hides` when entries there
+    /// were not seen because of it.
+    fn note_at(&self, relative: &Path, hides: bool, sentence: impl FnOnce() -> String) {
+        match self.broken_at(relative) {
+            Some((_, broken)) if is_gone(&broken) => {}
+            Some((place, broken)) => self.record(place, explain(self.root, place, &broken), true),
+            None => self.record(relative, sentence(), hides),
         }
     }
 
@@ -406,6 +413,9 @@ impl<'a> Walk<'a> {
         for place in std::mem::take(&mut *self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)) {
             self.record(place.strip_prefix(self.root).unwrap_or(&place), explain_silence(&place), true);
         }
+        for (place, sentence) in self.visible.take_problems() {
+            self.note_at(place.strip_prefix(self.root).unwrap_or(&place), false, || sentence);
+        }
         let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = failures.root {
             return Err(error);
@@ -420,11 +430,10 @@ impl<'a> Walk<'a> {
 /// those at or below that path relative to the root. Ends early when `each` says false. What cannot be read or does not
 /// answer is left out, and not even opened: the walks of `ignore` open a folder before they ask for it.
 pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl FnMut(&Path) -> bool) -> Result<()> {
-    let (mut matcher, start) = (rules.matcher(root)?, root.join(within));
-    let mut is_visible = |folder: &Path| {
+    let (matcher, start) = (rules.matcher(root)?, root.join(within));
+    let is_visible = |folder: &Path| {
         let on_the_way = start.starts_with(folder) || folder.starts_with(&start);
-        let relative = folder.strip_prefix(root).unwrap_or(folder);
-        on_the_way && !rules.excludes(folder) && !matcher.matched(relative, true).is_ignore()
+        on_the_way && !rules.excludes(folder) && !matcher.hides_entry(folder, true)
     };
     let mut left = vec![root.to_path_buf()];
     while let Some(folder) = left.pop() {
@@ -470,9 +479,7 @@ fn explain_length(path: &Path) -> String {
 fn path_of(error: &ignore::Error) -> Option<&Path> {
     match error {
         ignore::Error::WithPath { path, .. } => Some(path),
-        ignore::Error::WithLineNumber { err, .. } | ignore::Error::WithDepth { err, .. } => path_of(err),
-        ignore::Error::Partial(errors) => errors.iter().find_map(path_of),
-        ignore::Error::Loop { child, .. } => Some(child),
+        ignore::Error::WithDepth { err, .. } => path_of(err),
         _ => None,
     }
 }

@@ -35,9 +35,8 @@ fn plain(text: &str) -> String {
 /// Whether a part stands in a text as whole words.
 fn holds(text: &str, part: &str) -> bool {
     let is_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
-    text.match_indices(part).any(|(at, _)| {
-        !is_word(text[..at].chars().next_back()) && !is_word(text[at + part.len()..].chars().next())
-    })
+    text.match_indices(part)
+        .any(|(at, _)| !is_word(text[..at].chars().next_back()) && !is_word(text[at + part.len()..].chars().next()))
 }
 
 /// Whether the quotes hold every part of one of the ways to answer.
@@ -53,8 +52,12 @@ fn ask(world: &World, set: &[Value]) -> Tally {
     for question in set {
         let response = world.json(&["ask", "--", question["question"].as_str().unwrap()]);
         let answer = &response["answer"];
-        let quotes: Vec<&str> =
-            answer["quotes"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|it| it["text"].as_str().unwrap()).collect();
+        let quotes: Vec<&str> = answer["quotes"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice)
+            .iter()
+            .map(|it| it["text"].as_str().unwrap())
+            .collect();
         let is_right = is_right(question, &quotes.join(" "));
         tally.questions += 1;
         tally.right += usize::from(is_right);

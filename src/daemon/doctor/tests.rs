@@ -143,7 +143,16 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
     catalog.apply_scan(root.id, None, vec![found], &[], true, Belief::All).unwrap();
     let file = AsRead::of(&catalog.next_pending(0, 1).unwrap()[0]);
     let (hash, kind, media_type) = (ContentHash([7; 32]), FileKind::Text, String::new());
-    let mark = IndexedMark { file, hash, kind, media_type, chunks: 3, detail: String::new(), awaiting: 0, contents: Contents::default() };
+    let mark = IndexedMark {
+        file,
+        hash,
+        kind,
+        media_type,
+        chunks: 3,
+        detail: String::new(),
+        awaiting: 0,
+        contents: Contents::default(),
+    };
     assert_eq!(catalog.mark_indexed(&[mark]).unwrap(), 1);
     catalog
 }

@@ -207,30 +207,32 @@ impl From<wire::SimilarRequest> for model::SimilarRequest {
 
 impl From<model::GrepRequest> for wire::GrepRequest {
     fn from(it: model::GrepRequest) -> wire::GrepRequest {
-        let model::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, filters } = it;
-        wire::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, filters: Some(filters.into()) }
+        let model::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters } = it;
+        let filters = Some(filters.into());
+        wire::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters }
     }
 }
 
 impl From<wire::GrepRequest> for model::GrepRequest {
     fn from(it: wire::GrepRequest) -> model::GrepRequest {
-        let wire::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, filters } = it;
+        let wire::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters } = it;
         let filters = filters.map(Into::into).unwrap_or_default();
-        model::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, filters }
+        model::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters }
     }
 }
 
 impl From<model::GrepMatch> for wire::GrepMatch {
     fn from(it: model::GrepMatch) -> wire::GrepMatch {
-        let model::GrepMatch { path, absolute_path, anchor, line, start, end } = it;
-        wire::GrepMatch { path, absolute_path, anchor: Some(anchor.into()), line, start, end }
+        let model::GrepMatch { path, absolute_path, anchor, line, start, end, before, after } = it;
+        wire::GrepMatch { path, absolute_path, anchor: Some(anchor.into()), line, start, end, before, after }
     }
 }
 
 impl From<wire::GrepMatch> for model::GrepMatch {
     fn from(it: wire::GrepMatch) -> model::GrepMatch {
-        let wire::GrepMatch { path, absolute_path, anchor, line, start, end } = it;
-        model::GrepMatch { path, absolute_path, anchor: anchor.map(Into::into).unwrap_or_default(), line, start, end }
+        let wire::GrepMatch { path, absolute_path, anchor, line, start, end, before, after } = it;
+        let anchor = anchor.map(Into::into).unwrap_or_default();
+        model::GrepMatch { path, absolute_path, anchor, line, start, end, before, after }
     }
 }
 

@@ -47,6 +47,7 @@ mirror! {
     }
     Coverage { found, indexed, skipped, failed, pending, awaiting_vectors, reasons }
     Region { left, top, right, bottom }
+    Place { page, lines, sheet, cell, part, member }
     SyncRequest { path, timeout_seconds }
     SyncReport { files, waited_ms, unread_pictures, roots_away }
     PauseRequest { seconds }

@@ -339,6 +339,8 @@ fn greps_similars_and_audits_survive_the_wire() {
         fixed: true,
         warehouse_root: None,
         limit: Some(9),
+        before: 1,
+        after: 2,
         filters,
     });
     let region = Some(Region { left: 0.1, top: 0.2, right: 0.3, bottom: 0.4 });
@@ -349,6 +351,8 @@ fn greps_similars_and_audits_survive_the_wire() {
         line: "aa".into(),
         start: 0,
         end: 2,
+        before: vec!["b".into()],
+        after: vec!["c".into(), "d".into()],
     };
     check::<GrepResponse, wire::GrepResponse>(GrepResponse {
         matches: vec![hit],

@@ -20,6 +20,6 @@ pub(crate) async fn files(State(bridge): Shared, Extension(caller): Known, reque
 pub(crate) async fn read(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: ReadRequest = body::parse(&bridge, request).await?;
     let max_chars = check::read(&request)?;
-    let document = caller.service().read(&request.path).await?;
+    let document = caller.service().read(&request.path, &request.place()).await?;
     json(StatusCode::OK, &Reading::cut(&request.path, document, request.offset, max_chars))
 }

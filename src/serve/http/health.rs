@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::error::Result;
-use crate::model::Status;
+use crate::model::{Status, printed};
 use crate::serve::http::{Bridge, Known, Reply, Shared, json, openapi};
 use crate::serve::keys::Grant;
 
@@ -82,7 +82,7 @@ pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Repl
         None => bridge.glance.state(&bridge).await?,
     };
     let is_owner = asker.as_ref().is_some_and(|it| it.scope().is_all());
-    let roots: Vec<String> = status.roots.iter().map(|it| it.path.to_string_lossy().into_owned()).collect();
+    let roots: Vec<String> = status.roots.iter().map(|it| printed(&it.path).into_owned()).collect();
     let known = status.coverage.found > 0 || status.chunks > 0;
     json(
         StatusCode::OK,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::index::resolved;
-use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest};
+use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest, path_of, printed};
 use crate::serve::http::{Bridge, Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
@@ -81,11 +81,11 @@ impl Bridge {
                 .hint(format!("leave `db_path` out, or start another daemon with VIC_DB_PATH=`{wanted}`")));
         }
         let default = self.warehouse_root.as_ref().filter(|it| scope.covers(it));
-        let default = default.map(|it| it.to_string_lossy().into_owned());
+        let default = default.map(|it| printed(it).into_owned());
         let paths: Vec<String> = request.root.or(default).into_iter().collect();
         for path in &paths {
             check::path("root", path)?;
-            if !Path::new(path).is_absolute() {
+            if !path_of(path).is_absolute() {
                 return Err(Error::invalid(format!("`{path}` is no absolute path")).field("root"));
             }
         }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, Result};
 use crate::model::{
     AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
-    JobSnapshot, Status,
+    JobSnapshot, Place, Status,
 };
 use crate::serve::Service;
 use crate::serve::caller::Caller;
@@ -51,7 +51,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// As [`Service::files`].
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
     /// As [`Service::read`].
-    async fn read(&self, path: &str) -> Result<Document>;
+    async fn read(&self, path: &str, place: &Place) -> Result<Document>;
     /// As [`Service::start_index`].
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot>;
     /// As [`Service::job`].
@@ -83,8 +83,8 @@ impl Backend for InProcess {
         self.0.files(filter, limit, offset).await
     }
 
-    async fn read(&self, path: &str) -> Result<Document> {
-        self.0.read(path).await
+    async fn read(&self, path: &str, place: &Place) -> Result<Document> {
+        self.0.read(path, place).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {

@@ -1,10 +1,14 @@
 //! Documents as resources: `vic://file/` and the absolute path, percent-encoded. `file:///` is understood too.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::error::{Error, Result};
-use crate::model::{FileFilter, FileState, Reading};
+use crate::model::{FileFilter, FileState, Place, Reading, printed, printed_below};
 use crate::serve::mcp::{Backend, tools};
 
 /// Documents that are listed: the newest. Every other is read by its path all the same.
@@ -23,9 +27,10 @@ pub(crate) async fn recent(backend: &dyn Backend) -> Result<Vec<Resource>> {
     let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
     let (files, _) = backend.files(filter, LISTED, 0).await?;
     let resource = |file: &crate::model::FileRecord| {
-        let path = file.absolute().to_string_lossy().into_owned();
-        let name = file.found.path.to_string_lossy().into_owned();
-        Resource::new(uri(&path), name).with_mime_type(file.media_type.clone()).with_size(file.found.size)
+        let name = printed_below(&file.root, &file.found.path, None);
+        Resource::new(uri(&printed(&file.absolute())), name)
+            .with_mime_type(file.media_type.clone())
+            .with_size(file.found.size)
     };
     Ok(files.iter().map(resource).collect())
 }
@@ -40,11 +45,15 @@ pub(crate) fn template() -> ResourceTemplate {
 /// The beginning of a document.
 pub(crate) async fn read(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
     let path = path(uri)?;
-    let reading = Reading::cut(&path, backend.read(&path).await?, 0, CHARS);
+    let reading = Reading::cut(&path, backend.read(&path, &Place::default()).await?, 0, CHARS);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::text(&reading), uri)]))
 }
 
+/// Of a path that is a URL already, this is its name.
 fn uri(path: &str) -> String {
+    if path.starts_with("file:///") {
+        return path.into();
+    }
     format!("{PREFIX}{}", utf8_percent_encode(path, KEPT))
 }
 
@@ -54,11 +63,11 @@ fn path(uri: &str) -> Result<String> {
     };
     let local = ["vic://file/", "file:///", "file://localhost/"];
     let rest = local.into_iter().find_map(|it| uri.strip_prefix(it)).ok_or_else(wrong)?;
-    let path = percent_decode_str(rest).decode_utf8().map_err(|_| wrong())?;
-    if path.contains('\0') {
+    let bytes: Vec<u8> = std::iter::once(b'/').chain(percent_decode_str(rest)).collect();
+    if bytes.contains(&0) {
         return Err(wrong());
     }
-    Ok(format!("/{path}"))
+    Ok(printed(Path::new(OsStr::from_bytes(&bytes))).into_owned())
 }
 
 #[cfg(test)]
@@ -71,13 +80,15 @@ mod tests {
             assert_eq!(super::path(&uri(path)).unwrap(), path);
         }
         assert_eq!(super::path("file:///w/a%20b").unwrap(), "/w/a b");
+        for path in ["file:///w/a%E9", "vic://file/w/a%e9"] {
+            assert_eq!(super::path(path).unwrap(), "file:///w/a%E9");
+        }
+        assert_eq!(uri("file:///w/a%E9"), "file:///w/a%E9");
     }
 
     #[test]
     fn other_uris_are_refused() {
-        for uri in
-            ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%ff", "vic://file/%00"]
-        {
+        for uri in ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%00"] {
             assert_eq!(super::path(uri).unwrap_err().field.as_deref(), Some("uri"), "{uri}");
         }
     }

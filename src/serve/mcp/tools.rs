@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::graph;
 use crate::model::{
     Anchor, Answer, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, GraphRequest, IndexRequest,
-    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, ToolSpec,
+    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, ToolSpec, path_of, printed,
 };
 use crate::serve::mcp::{Backend, corpus};
 use crate::serve::{check, parse};
@@ -309,7 +309,8 @@ async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult
     if chars > MAX_CHARS {
         return Err(Error::invalid(format!("`max_chars` is larger than {MAX_CHARS}")).field("max_chars"));
     }
-    let reading = Reading::cut(&request.path, backend.read(&request.path).await?, request.offset, chars);
+    let reading =
+        Reading::cut(&request.path, backend.read(&request.path, &request.place()).await?, request.offset, chars);
     let words = text(&reading);
     result(&reading, words)
 }
@@ -337,7 +338,7 @@ async fn index(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
     let start: Start = arguments(given)?;
     if let Some(root) = &start.root {
         check::path("root", root)?;
-        if !std::path::Path::new(root).is_absolute() {
+        if !path_of(root).is_absolute() {
             return Err(Error::invalid(format!("`{root}` is no absolute path")).field("root"));
         }
     }
@@ -358,7 +359,7 @@ async fn status(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResu
     let overview = Overview {
         index_ready,
         chunks,
-        roots: roots.iter().map(|it| it.path.to_string_lossy().into_owned()).collect(),
+        roots: roots.iter().map(|it| printed(&it.path).into_owned()).collect(),
         coverage,
         embed_model,
         privacy_mode,

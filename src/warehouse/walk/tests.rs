@@ -15,6 +15,10 @@ pub(crate) fn config() -> WalkConfig {
     WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1 << 30, watch: true, rescan_seconds: 3600 }
 }
 
+pub(crate) fn make_fifo(path: &Path) {
+    rustix::fs::mkfifoat(CWD, path, Mode::RWXU).unwrap();
+}
+
 /// Makes these files, each holding its own path unless it says `path=text`.
 fn tree(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -85,7 +89,7 @@ fn hidden_files_can_be_had_but_version_control_and_secrets_cannot() {
 fn what_cannot_be_read_is_known_with_its_reason() {
     let dir = tree(&["server.pem", "little.key=PK\x03\x04 slides", "tls.key=-----BEGIN", "public-key.txt", "empty="]);
     let root = dir.path();
-    rustix::fs::mkfifoat(CWD, root.join("fifo"), Mode::RWXU).unwrap();
+    make_fifo(&root.join("fifo"));
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
     symlink("/etc", root.join("link-to-folder")).unwrap();
     symlink("/etc/passwd", root.join("link")).unwrap();
@@ -176,8 +180,8 @@ fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
     };
     let leash = Leash::default();
     let walk = Walk::new(dir.path(), &rules, &leash).unwrap();
-    walk.note(&failure(io::ErrorKind::NotFound), true);
-    walk.note(&failure(io::ErrorKind::PermissionDenied), true);
+    walk.note(&failure(io::ErrorKind::NotFound));
+    walk.note(&failure(io::ErrorKind::PermissionDenied));
     let report = walk.report(0).unwrap();
     assert_eq!(report.unreadable, [PathBuf::from("locked")]);
 }
@@ -187,7 +191,8 @@ fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
 fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkReport) {
     let (root, outside) = (dir.join("root"), dir.join("outside"));
     let (rules, leash) = (Rules::new(&config()).unwrap(), Leash::default());
-    let listed: Vec<DirEntry> = rules.builder(&root).unwrap().build().collect::<Result<_, _>>().unwrap();
+    let listed = Walk::new(&root, &rules, &leash).unwrap().builder(None).build();
+    let listed: Vec<DirEntry> = listed.collect::<Result<_, _>>().unwrap();
     fs::rename(root.join("sub"), &outside).unwrap();
     symlink(&outside, root.join("sub")).unwrap();
     after(&root);
@@ -225,18 +230,16 @@ fn a_rule_that_cannot_be_understood_is_not_told_when_it_is_of_elsewhere() {
     let dir = tree(&["root/sub/.gitignore=[z-a]", "root/b.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
     let leash = Leash::default();
-    let listed: Vec<DirEntry> = rules.builder(&root).unwrap().build().flatten().collect();
-    let error = listed.iter().find_map(|it| it.error()).unwrap();
-    let tell = || {
+    let read = || {
         let walk = Walk::new(&root, &rules, &leash).unwrap();
-        walk.note(error, false);
-        walk.report(0).unwrap()
+        assert!(!walk.visible.hides(Path::new("sub/a"), false));
+        walk
     };
-    let here = tell();
+    let (here, elsewhere) = (read().report(0).unwrap(), read());
     assert!(here.unreadable.is_empty() && here.problems[0].sentence.contains("z-a"), "{here:?}");
     fs::rename(root.join("sub"), dir.path().join("outside")).unwrap();
     symlink(dir.path().join("outside"), root.join("sub")).unwrap();
-    let elsewhere = tell();
+    let elsewhere = elsewhere.report(0).unwrap();
     assert_eq!(elsewhere.unreadable, [PathBuf::from("sub")]);
     assert!(!elsewhere.problems[0].sentence.contains("z-a"), "{elsewhere:?}");
 }

@@ -3,11 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ignore::IncrementalIgnore;
-
 use crate::error::Result;
 use crate::model::RootId;
 use crate::warehouse::Rules;
+use crate::warehouse::visible::Visible;
 use crate::warehouse::watch::{Change, ChangeKind};
 
 /// A root and what is visible of it.
@@ -15,7 +14,7 @@ pub(super) struct WatchedRoot {
     pub(super) id: RootId,
     pub(super) path: PathBuf,
     rules: Rules,
-    matcher: IncrementalIgnore,
+    matcher: Visible,
     /// Device and number of the folder itself: another may take its place.
     identity: Option<(u64, u64)>,
     /// Whether an ignore file changed since [`WatchedRoot::take_new_rules`].
@@ -43,7 +42,7 @@ impl WatchedRoot {
         // Of a path that is gone the type is unknown; as a file it matches fewer rules, and to tell of the end of an
         // ignored folder does no harm.
         let is_dir = self.path.join(relative).symlink_metadata().is_ok_and(|it| it.is_dir());
-        !self.matcher.matched(relative, is_dir).is_ignore()
+        !self.matcher.hides(relative, is_dir)
     }
 
     /// Gives the root's number once after its ignore rules changed: other folders are visible then.

@@ -1,0 +1,117 @@
+//! The lines before and after one that `grep` found.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use crate::ask::grep::{MAX_LINE_BYTES, read_at};
+use crate::ask::window::censored;
+use crate::error::{Error, Result};
+use crate::model::{Anchor, FileRecord, GrepRequest, Redaction};
+use crate::secrets::{Censor, Columns, LONGEST};
+use crate::warehouse;
+
+/// Lines on each side of a found one.
+const MAX_CONTEXT: u32 = 50;
+
+/// How far they may reach on each side.
+const REACH: u64 = 64 << 10;
+
+/// All of them together in one answer; of the lines found beyond, none is told.
+const MOST_BYTES: usize = 8 << 20;
+
+/// How many lines are wanted around each, and how many bytes of them there may still be.
+pub(super) struct Context {
+    before: usize,
+    after: usize,
+    left: Cell<usize>,
+}
+
+impl Context {
+    /// As a request wants it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for too many.
+    pub(super) fn of(request: &GrepRequest) -> Result<Context> {
+        for (field, lines) in [("before", request.before), ("after", request.after)] {
+            if lines > MAX_CONTEXT {
+                return Err(Error::invalid(format!("`{field}` is {lines}, and at most {MAX_CONTEXT}")).field(field));
+            }
+        }
+        Ok(Context { before: request.before as usize, after: request.after as usize, left: Cell::new(MOST_BYTES) })
+    }
+
+    /// The lines around the line of number `at` (from 0) of an indexed text: of the file itself where `whole` is that line there,
+    /// else of the text.
+    pub(super) fn around(
+        &self,
+        record: &FileRecord,
+        whole: Option<&Anchor>,
+        (text, at): (&str, usize),
+        redaction: Redaction,
+    ) -> (Vec<String>, Vec<String>) {
+        if self.before + self.after == 0 || self.left.get() == 0 {
+            return Default::default();
+        }
+        let found = whole.and_then(|anchor| self.in_file(record, anchor, redaction));
+        let (mut before, mut after) = found.unwrap_or_else(|| self.in_text(text, at));
+        for line in before.iter_mut().chain(&mut after) {
+            line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
+            self.left.set(self.left.get().saturating_sub(line.len() + 1));
+        }
+        (before, after)
+    }
+
+    fn in_text(&self, text: &str, at: usize) -> (Vec<String>, Vec<String>) {
+        let lines = |from: usize, most: usize| {
+            text.split('\n').skip(from).take(most).map(|it| it.trim_end_matches('\r').to_string()).collect()
+        };
+        let first = at.saturating_sub(self.before);
+        (lines(first, at - first), lines(at + 1, self.after))
+    }
+
+    /// None where the file is no text.
+    fn in_file(
+        &self,
+        record: &FileRecord,
+        anchor: &Anchor,
+        redaction: Redaction,
+    ) -> Option<(Vec<String>, Vec<String>)> {
+        let (start, end) = (anchor.byte_start?, anchor.byte_end?);
+        let mut file = warehouse::open_beneath(&record.root, &record.found.path).ok()?;
+        // A secret may begin long before the first line that is shown.
+        let around = REACH + LONGEST as u64;
+        let from = start.saturating_sub(around);
+        let bytes = read_at(&mut file, from..end + around)?;
+        let (line, line_end) = ((start - from) as usize, (end - from) as usize);
+        if line_end > bytes.len() {
+            return None;
+        }
+        let cut = if from == 0 { 0 } else { bytes[..line].iter().position(|it| *it == b'\n')? + 1 };
+        let is_all = (bytes.len() as u64) < end + around - from;
+        let stop =
+            if is_all { bytes.len() } else { line_end + bytes[line_end..].iter().rposition(|it| *it == b'\n')? };
+        let text = std::str::from_utf8(bytes.get(cut..stop)?).ok()?;
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let at = text.get(..line.checked_sub(cut)?)?.matches('\n').count();
+        let (mut first, mut last) = (at.saturating_sub(self.before), (at + 1 + self.after).min(lines.len()));
+        let bytes_of = |range: Range<usize>| lines[range].iter().map(|it| it.len() as u64).sum::<u64>();
+        while bytes_of(first..at) > REACH {
+            first += 1;
+        }
+        while last > at + 1 && bytes_of(at + 1..last) > REACH {
+            last -= 1;
+        }
+        let mut shown =
+            censored(&lines, first..last, redaction).into_iter().flatten().map(|it| without_cells(it, redaction));
+        let before = shown.by_ref().take(at - first).collect();
+        Some((before, shown.skip(1).collect()))
+    }
+}
+
+/// A row of a table without what its heads, which are not here, may tell to be secret.
+fn without_cells(line: String, redaction: Redaction) -> String {
+    if !line.contains('|') {
+        return line;
+    }
+    Censor::new(redaction).clean_rows(&line, &mut Columns::headless(), None).into_owned()
+}

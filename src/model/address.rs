@@ -1,0 +1,123 @@
+//! How files are named to people and programs, and understood again.
+//!
+//! A path that is UTF-8 is printed as it is. Of any other no text has all bytes, so that it is printed as a `file://` URL.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+
+use crate::error::{Error, Result};
+use crate::model::Root;
+
+/// Between an archive and its member.
+pub const INSIDE: &str = "!/";
+
+/// What stays as it is in the path of a URL.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
+
+/// Candidates that an error names.
+const MOST_TOLD: usize = 8;
+
+/// The absolute path as it is printed: [`path_of`] understands it.
+pub fn printed(path: &Path) -> Cow<'_, str> {
+    match path.to_str() {
+        Some(text) => text.into(),
+        None => format!("file://{}", percent_encode(path.as_os_str().as_bytes(), KEPT)).into(),
+    }
+}
+
+/// A file, or a member of it, as it is printed: `below` its root, or as an absolute URL where that is not UTF-8.
+pub fn printed_below(root: &Path, below: &Path, member: Option<&str>) -> String {
+    let inside = |path: &OsStr| -> PathBuf {
+        let mut all = path.to_os_string();
+        if let Some(member) = member {
+            all.push(INSIDE);
+            all.push(member);
+        }
+        all.into()
+    };
+    match inside(below.as_os_str()).into_os_string().into_string() {
+        Ok(text) => text,
+        Err(_) => printed(&inside(root.join(below).as_os_str())).into_owned(),
+    }
+}
+
+/// The path that a text names: a `file://` URL of this machine, or the path itself.
+pub fn path_of(text: &str) -> PathBuf {
+    let rest = ["file:///", "file://localhost/"].into_iter().find_map(|it| text.strip_prefix(it));
+    match rest {
+        Some(rest) => {
+            let bytes: Vec<u8> = std::iter::once(b'/').chain(percent_decode_str(rest)).collect();
+            PathBuf::from(std::ffi::OsString::from_vec(bytes))
+        }
+        None => PathBuf::from(text),
+    }
+}
+
+/// Where a path below a root, as hits print it, lies: in each of these roots where `exists` says that there is something.
+///
+/// # Errors
+/// `InvalidArgument` when that is in several, with their paths, and for a path that leads upwards.
+pub fn below_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
+    if name.components().any(|it| it == Component::ParentDir) {
+        return Err(Error::invalid(format!("`{}` leads upwards: name the path whole", name.display())));
+    }
+    // Paths are printed below the outermost root.
+    let is_outermost = |it: &&Root| !roots.iter().any(|root| root.path != it.path && it.path.starts_with(&root.path));
+    let all = roots.iter().filter(is_outermost).map(|it| it.path.join(name));
+    let mut found: Vec<PathBuf> = all.filter(|it| exists(it)).collect();
+    found.sort();
+    found.dedup();
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    let more = found.len().saturating_sub(MOST_TOLD);
+    let mut told: Vec<String> = found.iter().take(MOST_TOLD).map(|it| format!("`{}`", printed(it))).collect();
+    told.extend((more > 0).then(|| format!("{more} more")));
+    let text = format!("`{}` is in {} roots: {}", name.display(), found.len(), told.join(", "));
+    Err(Error::invalid(text).hint("name one of them"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_printed_is_understood() {
+        for bytes in
+            [&b"/w/caf\xe9 #1?100%.txt"[..], b"/w/plain %41.txt", b"/w/\xff/a.zip!/m.md", "/w/größe".as_bytes()]
+        {
+            let path = Path::new(OsStr::from_bytes(bytes));
+            let text = printed(path);
+            assert_eq!(path_of(&text), path, "{text}");
+            assert_eq!(text.starts_with("file:///"), path.to_str().is_none(), "{text}");
+        }
+        assert_eq!(path_of("file://localhost/a%20b"), Path::new("/a b"));
+        assert_eq!(path_of("file://server/a"), Path::new("file://server/a"));
+    }
+
+    #[test]
+    fn a_file_is_printed_below_its_root_and_whole_where_that_is_no_text() {
+        let (root, odd) = (Path::new("/w"), Path::new(OsStr::from_bytes(b"a\xe9.zip")));
+        assert_eq!(printed_below(root, Path::new("a.zip"), Some("m 1.md")), "a.zip!/m 1.md");
+        assert_eq!(printed_below(root, odd, None), "file:///w/a%E9.zip");
+        assert_eq!(printed_below(root, odd, Some("m 1.md")), "file:///w/a%E9.zip!/m%201.md");
+    }
+
+    #[test]
+    fn a_path_below_a_root_is_the_one_that_exists() {
+        let root = |id, path: &str| Root { id, path: path.into(), available: true, problem: String::new() };
+        let roots = [root(1, "/a"), root(2, "/b"), root(3, "/b/c")];
+        let find = |name: &str, there: &[&str]| {
+            below_roots(&roots, Path::new(name), |it| there.contains(&it.to_str().unwrap()))
+        };
+        assert_eq!(find("x.md", &["/b/x.md"]).unwrap(), Some("/b/x.md".into()));
+        assert_eq!(find("x.md", &[]).unwrap(), None);
+        let error = find("x.md", &["/b/x.md", "/a/x.md"]).unwrap_err();
+        assert!(error.message.contains("in 2 roots: `/a/x.md`, `/b/x.md`"), "{error}");
+        assert!(find("../x.md", &["/a/../x.md"]).is_err());
+    }
+}

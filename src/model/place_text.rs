@@ -1,0 +1,203 @@
+//! A place in a file as people and programs name it: what [`Anchor::place`] says, understood again.
+
+use crate::error::{Error, Result};
+use crate::model::Anchor;
+
+/// What stands between the parts of a place, and between a path and its place.
+const BETWEEN: &str = ", ";
+
+/// Ways to take a text apart that are tried.
+const MOST_NAMINGS: usize = 16;
+
+/// Which part of a file is meant; all of it where nothing is said. What is said holds together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Page or slide, `3` or `3-5`.
+    pub page: Option<String>,
+    /// Lines, `12` or `12-20`.
+    pub lines: Option<String>,
+    /// Name of a sheet.
+    pub sheet: Option<String>,
+    /// Cell or range, `B2` or `B2:D9`.
+    pub cell: Option<String>,
+    /// Part of a message or notebook (`body`, `attachment: plan.pdf`, `cell 7`), or symbol of source code.
+    pub part: Option<String>,
+    /// Path inside an archive, levels joined by `!/`.
+    pub member: Option<String>,
+}
+
+impl Place {
+    /// Says whether the whole file is meant.
+    pub fn is_whole(&self) -> bool {
+        *self == Place::default()
+    }
+
+    /// Adds what only `other` says.
+    #[must_use]
+    pub fn or(self, other: Place) -> Place {
+        Place {
+            page: self.page.or(other.page),
+            lines: self.lines.or(other.lines),
+            sheet: self.sheet.or(other.sheet),
+            cell: self.cell.or(other.cell),
+            part: self.part.or(other.part),
+            member: self.member.or(other.member),
+        }
+    }
+
+    /// Understands what hits print behind a path, e.g. `page 3, lines 7-9`. What is none of the known kinds is a part. None for
+    /// an empty text.
+    pub fn parse(text: &str) -> Option<Place> {
+        let mut place = Place::default();
+        let mut parts = Vec::new();
+        for said in text.split(BETWEEN).map(str::trim).filter(|it| !it.is_empty()) {
+            let after = |words: [&str; 2]| {
+                let number = words.into_iter().find_map(|it| said.strip_prefix(it)?.strip_prefix(' '))?;
+                span("", number).is_ok().then(|| number.to_string())
+            };
+            if let Some(pages) = after(["page", "pages"]) {
+                place.page = Some(pages);
+            } else if let Some(lines) = after(["line", "lines"]) {
+                place.lines = Some(lines);
+            } else if let Some(sheet) = said.strip_prefix("sheet ") {
+                place.sheet = Some(sheet.to_string());
+            } else if cells_of(said).is_some() {
+                place.cell = Some(said.to_string());
+            } else if !is_region(said) {
+                parts.push(said);
+            }
+        }
+        if !parts.is_empty() {
+            place.part = Some(parts.join(BETWEEN));
+        }
+        (!place.is_whole()).then_some(place)
+    }
+}
+
+/// The ways in which a text names a file and a place in it, in the order in which they are tried: as a path, and with what
+/// hits print behind paths, `lease.pdf, page 3`, `lease.pdf  page 3  0.735 L1`, `plan.md:12` or `plan.md:12-14`.
+pub fn namings(text: &str) -> impl Iterator<Item = (&str, Place)> {
+    let separators = [BETWEEN, "  ", ":"];
+    let mut cuts: Vec<(usize, &str)> =
+        separators.iter().flat_map(|it| text.match_indices(it).take(MOST_NAMINGS)).collect();
+    cuts.sort_unstable();
+    let placed = cuts.into_iter().filter_map(|(at, separator)| {
+        let (path, said) = (&text[..at], text[at + separator.len()..].split("  ").next()?.trim());
+        let place = match separator {
+            // As grep prints it; else a colon is one of a name.
+            ":" if span("", said).is_ok() => Place { lines: Some(said.to_string()), ..Place::default() },
+            ":" => Place::parse(said).filter(|it| it.part.is_none())?,
+            _ => Place::parse(said)?,
+        };
+        (!path.is_empty()).then_some((path, place))
+    });
+    std::iter::once((text, Place::default())).chain(placed.take(MOST_NAMINGS))
+}
+
+/// Understands `3` and `3-5`, from 1.
+///
+/// # Errors
+/// `InvalidArgument` for the field.
+pub fn span(field: &str, text: &str) -> Result<(u32, u32)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok((first, last)),
+        _ => Err(Error::invalid(format!("`{text}` is no range of numbers: use `3` or `3-5`")).field(field)),
+    }
+}
+
+/// Understands `B2` and `B2:D9`: the first and the last row and column, from 0.
+pub fn cells_of(text: &str) -> Option<((u32, u32), (u32, u32))> {
+    let (first, last) = text.split_once(':').unwrap_or((text, text));
+    let (first, last) = (cell(first)?, cell(last)?);
+    (first.0 <= last.0 && first.1 <= last.1).then_some((first, last))
+}
+
+fn cell(text: &str) -> Option<(u32, u32)> {
+    /// As many letters and digits as the largest sheets need.
+    const MOST: (usize, usize) = (3, 7);
+    let digits = text.find(|it: char| !it.is_ascii_uppercase())?;
+    let (letters, number) = text.split_at(digits);
+    let is_number = number.len() <= MOST.1 && number.bytes().all(|it| it.is_ascii_digit());
+    if !(1..=MOST.0).contains(&letters.len()) || !is_number {
+        return None;
+    }
+    let column = letters.bytes().fold(0, |column, it| column * 26 + u32::from(it - b'A') + 1);
+    Some((number.parse::<u32>().ok()?.checked_sub(1)?, column - 1))
+}
+
+/// Says whether this is what [`Anchor::place`] says of a rectangle on a page.
+fn is_region(text: &str) -> bool {
+    const WORDS: [&str; 5] = ["top", "bottom", "left", "right", "centre"];
+    !text.is_empty() && text.split(' ').all(|it| WORDS.contains(&it))
+}
+
+impl Anchor {
+    /// Says whether a part of this name is meant, as [`Anchor::place`] prints it: its part, its symbol, or both.
+    pub fn is_part(&self, name: &str) -> bool {
+        let both = || Some(format!("{}{BETWEEN}{}", self.part.as_ref()?, self.symbol.as_ref()?));
+        [self.part.as_deref(), self.symbol.as_deref(), both().as_deref()].contains(&Some(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Region;
+
+    #[test]
+    fn what_an_anchor_says_is_understood() {
+        let anchor = Anchor { page: Some(3), line_start: Some(7), line_end: Some(9), ..Anchor::default() };
+        let place = Place::parse(&anchor.place()).unwrap();
+        assert_eq!((place.page.as_deref(), place.lines.as_deref()), (Some("3"), Some("7-9")));
+        let region = Region { left: 0.0, top: 0.0, right: 0.1, bottom: 0.1 };
+        let anchor = Anchor { region: Some(region), line_start: None, line_end: None, ..anchor };
+        assert_eq!(Place::parse(&anchor.place()), Some(Place { page: Some("3".into()), ..Place::default() }));
+        let (sheet, cell) = (Some("Q1 2025".to_string()), Some("B2:D9".to_string()));
+        let anchor = Anchor { sheet: sheet.clone(), cell: cell.clone(), ..Anchor::default() };
+        assert_eq!(Place::parse(&anchor.place()), Some(Place { sheet, cell, ..Place::default() }));
+        let part = Some("message 3, attachment: plan.pdf".to_string());
+        let anchor = Anchor { part: part.clone(), page: Some(2), ..Anchor::default() };
+        let place = Place::parse(&anchor.place()).unwrap();
+        assert_eq!(place, Place { part, page: Some("2".into()), ..Place::default() });
+        assert!(anchor.is_part(place.part.as_ref().unwrap()) && !anchor.is_part("message 3"));
+        assert_eq!(Place::parse(""), None);
+    }
+
+    #[test]
+    fn a_text_is_a_path_first_and_then_a_path_with_a_place() {
+        let check = |text: &str, path: &str, place: Place| {
+            let found: Vec<_> = namings(text).collect();
+            assert_eq!(found[0], (text, Place::default()));
+            assert!(found.contains(&(path, place)), "{text}: {found:?}");
+        };
+        let lines = |it: &str| Place { lines: Some(it.into()), ..Place::default() };
+        let page = Place { page: Some("3".into()), ..Place::default() };
+        check("Archive/x.zip!/note.md, lines 3-7", "Archive/x.zip!/note.md", lines("3-7"));
+        check("a, b.pdf, page 3", "a, b.pdf", page.clone());
+        check("a.pdf  page 3  0.735 L1", "a.pdf", page.clone());
+        check("a.pdf:page 3", "a.pdf", page);
+        check("a:b.md:12", "a:b.md", lines("12"));
+        check("a.md:12-14", "a.md", lines("12-14"));
+        check(
+            "x.ods, sheet A, B2",
+            "x.ods",
+            Place { sheet: Some("A".into()), cell: Some("B2".into()), ..Place::default() },
+        );
+        assert_eq!(namings("C:notes.md").count(), 1);
+        assert!(namings(&"a, ".repeat(10_000)).count() <= 1 + MOST_NAMINGS);
+    }
+
+    #[test]
+    fn ranges_and_cells_are_understood_or_refused() {
+        assert_eq!((span("", "3").unwrap(), span("", "3-5").unwrap()), ((3, 3), (3, 5)));
+        for wrong in ["", "0", "5-3", "a", "3-", "-3", "3-5-7", "99999999999"] {
+            assert_eq!(span("lines", wrong).unwrap_err().field.as_deref(), Some("lines"), "{wrong}");
+        }
+        assert_eq!(cells_of("B2:D9"), Some(((1, 1), (8, 3))));
+        assert_eq!(cells_of("AA10"), Some(((9, 26), (9, 26))));
+        for wrong in ["", "B", "2", "B0", "b2", "D9:B2", "ABCD1", "B2:"] {
+            assert_eq!(cells_of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Roots that are strange, empty at once or inside each other, and jobs and demos that say what they did.
+
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+
+use crate::caller::Caller;
+use crate::harness::World;
+
+/// How soon a change is found, and how soon what the guard of the roots looks for.
+const SOON: Duration = Duration::from_secs(20);
+const NOTICED: Duration = Duration::from_secs(40);
+
+#[test]
+fn a_pipe_in_the_place_of_a_rule_file_holds_nothing_up_at_the_walk_and_while_watching() {
+    let world = World::new().start();
+    world.write("sub/a.md", "Apples in autumn.");
+    world.write("b.md", "Bees in spring.");
+    let pipe = world.files().join("sub/.gitignore");
+    mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
+    world.index();
+    let caller = Caller::new(&world);
+    assert_eq!(caller.files().len(), 2);
+    let told =
+        |it: &Caller, name: &str| it.status().degraded.iter().any(|it| it.contains(name) && it.contains("named pipe"));
+    assert!(told(&caller, "sub/.gitignore"), "{:?}", caller.status().degraded);
+    let later = world.files().join(".vicignore");
+    mkfifoat(CWD, &later, Mode::RWXU).unwrap();
+    world.write("sub/c.md", "Cherries in summer.");
+    assert!(caller.within(SOON, |it| it.files().len() == 3), "{:?}", caller.status());
+    std::fs::remove_file(&pipe).unwrap();
+    std::fs::remove_file(&later).unwrap();
+    world.write(".vicignore", "c.md\n");
+    assert!(
+        caller.within(SOON, |it| it.files().len() == 2 && it.status().degraded.is_empty()),
+        "{:?}",
+        caller.status()
+    );
+}
+
+#[test]
+fn a_root_inside_another_stays_one_whatever_becomes_of_the_other() {
+    let world = World::new().start();
+    world.write("uni/thesis.md", "Lichens of the northern coast.");
+    world.write("diary.md", "Rain all day.");
+    let (outer, inner) = (world.files(), world.files().join("uni"));
+    let [outer, inner] = [&outer, &inner].map(|it| it.to_str().unwrap());
+    world.ok(&["index", inner]);
+    world.ok(&["index", outer]);
+    let roots = || -> Vec<String> {
+        let roots = world.json(&["roots"]);
+        roots.as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(roots(), [inner, outer]);
+    assert_eq!(world.paths(&["lichens"])[0], "uni/thesis.md");
+    let told = world.ok(&["roots", "remove", outer]);
+    assert!(told.contains("1 root in it stays indexed"), "{told}");
+    assert_eq!(roots(), [inner]);
+    assert_eq!(world.paths(&["lichens"])[0], "thesis.md");
+    assert!(!world.paths(&["rain"]).contains(&"diary.md".to_string()));
+    world.write("uni/new.md", "Mosses, too.");
+    Caller::new(&world).sync();
+    assert_eq!(world.paths(&["mosses"])[0], "new.md", "it is watched");
+}
+
+#[test]
+fn a_job_over_a_root_that_is_empty_at_once_says_so_with_its_exit_code() {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    (0..20).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Note {it}."))));
+    world.index();
+    let (root, aside) = (world.files(), world.files().with_file_name("aside"));
+    std::fs::rename(&root, &aside).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    for arguments in [&["index"][..], &["index", root.to_str().unwrap()]] {
+        let (code, told) = world.fails(arguments);
+        assert!(code == 6 && told.contains("empty now") && told.contains("nothing was removed"), "{code} {told}");
+    }
+    assert_eq!(world.json(&["files"])["total"], 20);
+    std::fs::remove_dir(&root).unwrap();
+    std::fs::rename(&aside, &root).unwrap();
+    world.ok(&["index"]);
+    assert_eq!(world.json(&["status"])["degraded"], serde_json::json!([]));
+}
+
+#[test]
+fn what_is_said_of_an_empty_root_goes_as_soon_as_its_files_are_back() {
+    let world = World::new().start();
+    (0..3).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Note {it}."))));
+    world.index();
+    let (caller, aside) = (Caller::new(&world), world.files().with_file_name("aside"));
+    std::fs::create_dir(&aside).unwrap();
+    let every = |from: &std::path::Path, to: &std::path::Path| {
+        (0..3).for_each(|it| std::fs::rename(from.join(format!("{it}.md")), to.join(format!("{it}.md"))).unwrap());
+    };
+    every(&world.files(), &aside);
+    let is_said = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("is empty"));
+    assert!(caller.within(NOTICED, is_said), "{:?}", caller.status());
+    every(&aside, &world.files());
+    assert!(caller.within(NOTICED, |it| it.status().degraded.is_empty()), "{:?}", caller.status());
+}
+
+#[test]
+fn a_quick_demo_without_an_earlier_one_says_what_is_missing() {
+    let (code, told) = World::new().fails(&["demo", "--quick"]);
+    assert!(code == 6 && told.contains("no earlier demo") && told.contains("run `vic demo` once"), "{code} {told}");
+}
