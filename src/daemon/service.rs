@@ -25,9 +25,10 @@ use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
     FileRecord, GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
     PauseRequest, PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
-    Upkeep,
+    TableRequest, TableResponse, Upkeep,
 };
 use crate::serve::Service;
+use crate::table;
 use crate::warehouse::{OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
@@ -89,6 +90,11 @@ impl Service for Daemon {
 
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         self.asker.grep(request).await
+    }
+
+    async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        let document = self.read(&request.path).await?;
+        index::blocking(move || table::run(&table::of_document(&document), &request)).await
     }
 
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {

@@ -12,8 +12,8 @@ const ROWS_PER_BLOCK: u32 = 32;
 pub(crate) struct SheetWriter<'s> {
     pub(crate) sink: &'s mut Sink,
     sheet: String,
-    /// Each with the column in which it begins.
-    lines: Vec<(u32, String)>,
+    /// Each with its row and the column in which it begins.
+    lines: Vec<(u32, u32, String)>,
     line: String,
     /// Where that one begins.
     start: u32,
@@ -65,7 +65,7 @@ impl<'s> SheetWriter<'s> {
 
     fn end_row(&mut self) {
         if !self.line.is_empty() {
-            self.lines.push((self.start, std::mem::take(&mut self.line)));
+            self.lines.push((self.at.0, self.start, std::mem::take(&mut self.line)));
         }
     }
 
@@ -74,8 +74,12 @@ impl<'s> SheetWriter<'s> {
         let lines = std::mem::take(&mut self.lines);
         let Some((first, left, right)) = self.area.take() else { return };
         let range = format!("{}:{}", cell_name(first, left), cell_name(self.at.0, right));
-        let lines: Vec<String> = lines.into_iter().map(|(start, it)| bars(start.saturating_sub(left)) + &it).collect();
+        let rows: Vec<u32> = lines.iter().map(|it| it.0.saturating_add(1)).collect();
+        let lines: Vec<String> =
+            lines.into_iter().map(|(_, start, it)| bars(start.saturating_sub(left)) + &it).collect();
+        let mark = self.sink.mark();
         self.place(BlockKind::Table, &lines.join("\n"), range, None);
+        self.sink.number_rows(mark, &rows);
     }
 
     /// Adds a comment on a cell such as `B2`.
@@ -163,6 +167,16 @@ mod tests {
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
         assert!(shown(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);
+        assert_eq!(document.blocks[1].rows, []);
+    }
+
+    #[test]
+    fn rows_know_their_numbers_where_some_between_them_are_blank() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let mut writer = SheetWriter::new("S", &mut sink);
+        [0, 1, 4].iter().for_each(|row| drop(writer.cell(*row, 0, "x")));
+        writer.finish();
+        assert_eq!(sink.finish().blocks[1].rows, [1, 2, 5]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         .from_reader(source.text.as_bytes());
     let mut record = csv::ByteRecord::new();
     let mut rows: Vec<String> = Vec::new();
+    let mut starts: Vec<usize> = Vec::new();
     let mut range = 0..0;
     // Reading from memory, the only error is one of the reader's own making; what was read so far stands.
     while let Ok(true) = reader.read_byte_record(&mut record) {
@@ -33,18 +34,30 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
             range.start = start;
         }
         range.end = (reader.position().byte() as usize).min(source.text.len());
+        // Lines between records that are blank come before the record.
+        let blank = source.text[start.min(range.end)..range.end].bytes().take_while(|it| matches!(it, b'\r' | b'\n'));
+        starts.push(start + blank.count());
         rows.push(row(&record));
-        if rows.len() >= ROWS && !flush(&source, &mut rows, range.clone(), sink) {
+        if rows.len() >= ROWS && !flush(&source, &mut rows, &mut starts, range.clone(), sink) {
             return Ok(());
         }
     }
-    flush(&source, &mut rows, range, sink);
+    flush(&source, &mut rows, &mut starts, range, sink);
     Ok(())
 }
 
-fn flush(source: &Source<'_>, rows: &mut Vec<String>, range: std::ops::Range<usize>, sink: &mut Sink) -> bool {
+fn flush(
+    source: &Source<'_>,
+    rows: &mut Vec<String>,
+    starts: &mut Vec<usize>,
+    range: std::ops::Range<usize>,
+    sink: &mut Sink,
+) -> bool {
     let text = std::mem::take(rows).join("\n");
-    source.push_made(sink, BlockKind::Table, &text, range)
+    let mark = sink.mark();
+    let is_whole = source.push_made(sink, BlockKind::Table, &text, range);
+    sink.number_rows(mark, &source.lines_at(&std::mem::take(starts)));
+    is_whole
 }
 
 /// Returns a record as `a | b`, on one line.
@@ -109,6 +122,16 @@ mod tests {
     fn a_quoted_cell_may_hold_anything() {
         check("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
         check("a.csv", "x,y\na | b,2\n", "x | y\na ¦ b | 2");
+    }
+
+    #[test]
+    fn rows_that_are_no_lines_know_where_they_begin() {
+        let document = extract("a.csv", "a,b\n\"two\nlines\",1\n\n\nx,2\n");
+        assert_eq!(
+            (document.text(), &document.blocks[0].rows[..]),
+            ("a | b\ntwo lines | 1\nx | 2".into(), &[1, 2, 6][..])
+        );
+        assert_eq!(extract("a.csv", "a,b\nc,d\n").blocks[0].rows, []);
     }
 
     #[test]

@@ -247,19 +247,21 @@ fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     const ROWS: usize = 30;
     let end = lines[at..].iter().position(|line| !line.text.contains('|')).map_or(lines.len(), |it| at + it);
     for rows in lines[at..end].chunks(ROWS) {
-        let text: Vec<String> =
-            rows.iter().filter(|row| !is_delimiter_row(row.text)).map(|row| cells(row.text)).collect();
+        let kept = || rows.iter().filter(|row| !is_delimiter_row(row.text));
+        let text: Vec<String> = kept().map(|row| cells(row.text)).collect();
+        let mark = sink.mark();
         source.push_made(sink, BlockKind::Table, &text.join("\n"), rows[0].start..rows[rows.len() - 1].end());
+        sink.number_rows(mark, &source.lines_at(&kept().map(|row| row.start).collect::<Vec<_>>()));
     }
     end
 }
 
-/// Returns a row as `a | b`.
+/// Returns a row as `a | b`. A bar behind a backslash is part of its cell.
 fn cells(row: &str) -> String {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
-    let row = row.strip_suffix('|').unwrap_or(row);
-    row.split('|').map(str::trim).collect::<Vec<_>>().join(" | ")
+    let row = if row.ends_with("\\|") { row } else { row.strip_suffix('|').unwrap_or(row) };
+    row.replace("\\|", "¦").split('|').map(str::trim).collect::<Vec<_>>().join(" | ")
 }
 
 #[cfg(test)]
@@ -355,6 +357,8 @@ mod tests {
             "Intro\n| a | b |\n|:--|--:|\n| 1 | two words |\n",
             &[(BlockKind::Paragraph, "Intro"), (BlockKind::Table, "a | b\n1 | two words")],
         );
+        check("| a | b |\n|--|--|\n| x \\| y | z \\|\n", &[(BlockKind::Table, "a | b\nx ¦ y | z ¦")]);
+        assert_eq!(extract("Intro\n\n| a | b |\n|--|--|\n| 1 | 2 |\n").blocks[1].rows, [3, 5]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod listing;
 mod query;
 mod safety;
 mod scope;
+mod table;
 mod tool;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
@@ -44,4 +45,8 @@ pub use query::{
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;
+pub use table::{
+    TableAggregate, TableCell, TableColumn, TableFunction, TableGroup, TableLeftOut, TablePeriod, TableRequest,
+    TableResponse, TableRow, TableValue,
+};
 pub use tool::{AgentRun, ToolSpec, TranscriptRecord};

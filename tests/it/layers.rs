@@ -8,6 +8,8 @@ const LAYERS: &[&str] = &[
     "error",
     "config",
     "model",
+    "filter",
+    "table",
     "machine",
     "secrets",
     "warehouse",

@@ -64,7 +64,7 @@ impl OcrPage {
             }
             let region = lines.iter().map(|it| it.region).reduce(Region::union);
             let anchor = Anchor { page, region, ..Anchor::default() };
-            blocks.push(Block { kind: BlockKind::Paragraph, text, anchor });
+            blocks.push(Block { kind: BlockKind::Paragraph, text, anchor, rows: Vec::new() });
         }
         blocks
     }
