@@ -15,18 +15,13 @@ const MOST_UNIT: usize = 12;
 /// Signs of currencies.
 const CURRENCY_SIGNS: &str = "€$£¥₹₽₩₺₪฿¢₫₴₦₱₡₲₵₸₮";
 /// Names of currencies; they may stand before a number too.
-const CURRENCIES: &[&str] = &[
-    "eur", "usd", "gbp", "chf", "jpy", "cny", "sek", "nok", "dkk", "pln", "czk", "huf", "ron", "bgn", "try", "rub",
-    "inr", "aud", "cad", "nzd", "brl", "mxn", "zar", "sgd", "hkd", "krw", "ils", "isk", "kr", "fr.", "sfr.", "zł",
-    "kč", "ft", "rs", "rs.", "us$", "r$", "a$", "c$", "euro", "euros",
-];
+const CURRENCIES: &str = "\
+    eur usd gbp chf jpy cny sek nok dkk pln czk huf ron bgn try rub inr aud cad nzd brl mxn zar sgd hkd krw ils isk \
+    kr fr. sfr. zł kč ft rs rs. us$ r$ a$ c$ euro euros";
 /// Units that may follow a number at once: of other letters, as in `12a`, it is unclear what they are.
-const ATTACHED: &[&str] = &[
-    "kg", "g", "mg", "t", "lb", "oz", "km", "m", "cm", "mm", "µm", "m2", "m3", "m²", "m³", "l", "ml", "cl", "hl",
-    "kwh", "mwh", "wh", "w", "kw", "mw", "v", "ma", "hz", "khz", "mhz", "ghz", "h", "min", "s", "ms", "gb", "mb", "kb",
-    "tb", "gib", "mib", "kib", "%", "‰", "°", "°c", "°f", "k", "pa", "hpa", "bar", "nm", "j", "kj", "kcal", "km/h",
-    "m/s", "ha",
-];
+const ATTACHED: &str = "\
+    kg g mg t lb oz km m cm mm µm m2 m3 m² m³ l ml cl hl kwh mwh wh w kw mw v ma hz khz mhz ghz h min s ms gb mb kb \
+    tb gib mib kib % ‰ ° °c °f k pa hpa bar nm j kj kcal km/h m/s ha";
 
 /// What a cell says as a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,16 +164,22 @@ pub(crate) fn is_year(text: &str) -> bool {
     text.len() == 4 && text.bytes().all(|it| it.is_ascii_digit()) && (text.starts_with("19") || text.starts_with("20"))
 }
 
+/// Says whether a word, in any case, is one of a list.
+fn is_in(list: &str, word: &str) -> bool {
+    let word = word.to_lowercase();
+    list.split(' ').any(|it| it == word)
+}
+
 /// Says whether a unit is a currency.
 pub(crate) fn is_currency(unit: &str) -> bool {
     let mut letters = unit.chars();
     let is_sign = matches!((letters.next(), letters.next()), (Some(sign), None) if CURRENCY_SIGNS.contains(sign));
-    is_sign || CURRENCIES.iter().any(|it| it.eq_ignore_ascii_case(unit) || *it == unit.to_lowercase())
+    is_sign || is_in(CURRENCIES, unit)
 }
 
 /// Says whether a word is a unit that is told without a number beside it.
 pub(crate) fn is_known_unit(word: &str) -> bool {
-    is_currency(word) || word.len() > 1 && ATTACHED.contains(&word.to_lowercase().as_str())
+    is_currency(word) || word.len() > 1 && is_in(ATTACHED, word)
 }
 
 fn parts(text: &str) -> Option<Parts<'_>> {
@@ -248,7 +249,7 @@ fn exponent(behind: &str) -> (i64, &str) {
 
 /// Says whether what stands behind a number is a unit: one word that is none, or one that is known.
 fn is_unit(unit: &str, is_apart: bool) -> bool {
-    if is_currency(unit) || ATTACHED.contains(&unit.to_lowercase().as_str()) {
+    if is_currency(unit) || is_in(ATTACHED, unit) {
         return true;
     }
     let of_unit = |it: char| it.is_alphanumeric() || matches!(it, '/' | '²' | '³' | '°' | '%' | '·' | '.');
