@@ -1,5 +1,7 @@
 //! Answers of tables to questions in words, where they are sure.
 
+use bigdecimal::BigDecimal;
+
 use crate::model::{TableFunction, TablePeriod, TableRequest, TableResponse, TableRow, TableValue};
 use crate::table::column::Column;
 use crate::table::recognise::{Asked, Intent, Label, MONTHS, asked};
@@ -143,7 +145,7 @@ fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
     let ties: Vec<&str> = response
         .groups
         .iter()
-        .filter(|it| it.result.first().is_some_and(|it| it.value == value.value))
+        .filter(|it| it.result.first().is_some_and(|it| is_same(it, &value)))
         .map(|it| it.key.as_str())
         .collect();
     // A row that is in no group, or a cell that was not counted, could make another group the best.
@@ -163,6 +165,12 @@ fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
     let how = if value.function == TableFunction::Sum.name() { "sum" } else { "value" };
     let text = format!("{}: {amount}{each} ({how} of {column}{about} over {})", keys.join(" and "), rows(value.rows));
     Some((text, value.clone(), response.rows.clone(), value.rows))
+}
+
+/// Says whether two values are the same number, however many decimals they have.
+fn is_same(one: &TableValue, other: &TableValue) -> bool {
+    let number = |it: &TableValue| it.value.as_deref()?.parse::<BigDecimal>().ok();
+    number(one) == number(other)
 }
 
 fn amount(value: &TableValue) -> Option<String> {

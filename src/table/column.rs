@@ -89,7 +89,7 @@ impl Column {
     }
 
     fn of(table: &Table, index: usize, decimal: Option<char>, rows: usize) -> Column {
-        let (mut habit, mut order) = (Habit::new(decimal, table.is_sheet), Order::default());
+        let (mut habit, mut order) = (Habit::new(decimal, table.has_dots), Order::default());
         let (mut filled, mut numbers, mut dates, mut flags) = (0, 0, 0, 0);
         let mut units: HashMap<String, usize> = HashMap::new();
         for row in 0..table.len().min(rows) {

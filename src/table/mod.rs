@@ -36,8 +36,11 @@ pub use recognise::recognise;
 pub struct Table {
     /// Name of its sheet, or the heading above it; may be empty.
     pub name: String,
-    /// Whether it stands on a sheet, whose numbers have a dot before decimals.
+    /// Whether it stands on a sheet.
     pub is_sheet: bool,
+    /// Whether its numbers have a dot before decimals, as the values of most spreadsheets do. OpenDocument keeps them as they
+    /// are shown.
+    has_dots: bool,
     /// Which of the tables of its document it is, from 1.
     pub number: u32,
     /// Rows that are heads: 0, 1 or 2.

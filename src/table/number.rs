@@ -67,14 +67,14 @@ pub(crate) struct Habit {
     dot_group: bool,
     /// The decimal sign that the caller names.
     named: Option<char>,
-    /// Whether numbers come out of a spreadsheet, whose values have a dot.
-    is_sheet: bool,
+    /// Whether all numbers have a dot before decimals.
+    has_dots: bool,
 }
 
 impl Habit {
     /// What is known before the cells are looked at.
-    pub(crate) fn new(named: Option<char>, is_sheet: bool) -> Habit {
-        Habit { named, is_sheet, ..Habit::default() }
+    pub(crate) fn new(named: Option<char>, has_dots: bool) -> Habit {
+        Habit { named, has_dots, ..Habit::default() }
     }
 
     /// Learns from a cell; returns its unit where it is a number.
@@ -104,7 +104,7 @@ impl Habit {
             return Some(sign == named);
         }
         let (decimal, group) = match sign {
-            '.' if self.is_sheet => (true, false),
+            '.' if self.has_dots => (true, false),
             '.' => (self.dot_decimal || self.comma_group, self.dot_group || self.comma_decimal),
             _ => (self.comma_decimal || self.dot_group, self.comma_group || self.dot_decimal),
         };

@@ -50,7 +50,7 @@ pub fn of_document(document: &Document) -> Vec<Table> {
     }
     let mut tables: Vec<Table> = Vec::new();
     for part in parts {
-        settle(part, !document.truncated, &mut tables);
+        settle(part, document, &mut tables);
     }
     if tables.iter().any(|it| it.width() > 1) {
         tables.retain(|it| it.width() > 1);
@@ -189,7 +189,7 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
 
 /// Tells the heads of a part, and adds it to the tables: as one of its own, or as more rows of the last, where it has no
 /// heads and stands below on the same sheet.
-fn settle(part: Part, is_whole: bool, tables: &mut Vec<Table>) {
+fn settle(part: Part, document: &Document, tables: &mut Vec<Table>) {
     let found = head::detect(&part.grid, None);
     let sheet = |it: &[Anchor]| it.first().and_then(|it| it.sheet.clone());
     if let Some(above) = tables.last_mut()
@@ -208,13 +208,15 @@ fn settle(part: Part, is_whole: bool, tables: &mut Vec<Table>) {
     }
     let left = part.anchors.first().and_then(|it| it.cell.as_deref()).map_or(0, |it| column_number(columns(it).0));
     let heads = head::names(&part.grid, &found, left);
+    let is_sheet = part.anchors.first().is_some_and(|it| it.sheet.is_some());
     tables.push(Table {
         name: part.name,
-        is_sheet: part.anchors.first().is_some_and(|it| it.sheet.is_some()),
+        is_sheet,
+        has_dots: is_sheet && !document.media_type.contains("opendocument"),
         number: 0,
         head_rows: found.rows,
         heads,
-        is_whole,
+        is_whole: !document.truncated,
         first: found.skip + found.rows as usize,
         grid: part.grid,
         places: part.places,

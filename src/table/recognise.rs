@@ -295,24 +295,37 @@ impl Reader<'_> {
             let has_none = self.columns.iter().all(|it| it.kind != Kind::Date);
             return (is_named && has_none && month.is_none()).then(Time::default);
         };
-        let months_only = (0..self.table.len().min(20))
-            .all(|row| self.columns[dates].date(self.table.cell(row, dates)).map_or(true, |it| it.year.is_none()));
-        let name = number.and_then(|it| MONTHS.get(it as usize - 1)).copied();
-        let (value, shown) = match (year_text, name, number) {
-            (Some(year), Some(name), Some(number)) if !months_only => {
-                (format!("{year}-{number:02}"), format!("{name} {year}"))
-            }
-            (Some(year), None, _) if !months_only => (year.clone(), year),
-            (None, Some(name), _) => (name.to_string(), name.to_string()),
-            // The name of the table tells the year of its months.
-            (Some(year), name, _) if words::words(&self.table.name).contains(&year) => match name {
-                Some(name) => (name.to_string(), format!("{name} {year}")),
-                None => return Some(Time::default()),
-            },
-            _ => return None,
+        let (value, shown) = match self.date(dates, year_text, number)? {
+            Some(told) => told,
+            None => return Some(Time::default()),
         };
-        let of_any_year = (year.is_none() && !months_only).then_some(dates);
+        let of_any_year = (year.is_none() && !self.has_months_only(dates)).then_some(dates);
         Some(Time { filter: Some((self.equals(dates, &value)?, shown)), of_any_year })
+    }
+
+    /// What cells of a column of dates are compared with, and how it is shown; the inner none is all of them, the outer one
+    /// is unsure.
+    fn date(&self, dates: usize, year: Option<String>, number: Option<u32>) -> Option<Option<(String, String)>> {
+        let name = number.and_then(|it| MONTHS.get(it as usize - 1)).copied();
+        // The name of the table tells the year of its months.
+        let is_named = |year: &String| words::words(&self.table.name).contains(year);
+        let months_only = self.has_months_only(dates);
+        Some(match (year, name, number) {
+            (Some(year), Some(name), Some(number)) if !months_only => {
+                Some((format!("{year}-{number:02}"), format!("{name} {year}")))
+            }
+            (Some(year), None, _) if !months_only => Some((year.clone(), year)),
+            (None, Some(name), _) => Some((name.to_string(), name.to_string())),
+            (Some(year), Some(name), _) if is_named(&year) => Some((name.to_string(), format!("{name} {year}"))),
+            (Some(year), None, _) if is_named(&year) => None,
+            _ => return None,
+        })
+    }
+
+    /// Says whether a column of dates has months of no year.
+    fn has_months_only(&self, dates: usize) -> bool {
+        let date = |row: usize| self.columns[dates].date(self.table.cell(row, dates)).ok();
+        (0..self.table.len().min(20)).filter_map(date).all(|it| it.year.is_none())
     }
 
     /// `in May`, `May 2025`; but not `may we`.

@@ -337,6 +337,18 @@ fn a_sheet_knows_its_cells_and_may_hold_several_tables() {
 }
 
 #[test]
+fn a_sheet_that_keeps_numbers_as_they_are_shown_tells_them_by_its_columns() {
+    let blocks = |rows: &str| vec![block(rows, cells("S", "A1:B3"))];
+    let media_type = "application/vnd.oasis.opendocument.spreadsheet".to_string();
+    let sum = |rows: &str| {
+        let open = Document { media_type: media_type.clone(), ..document(blocks(rows)) };
+        value(&of_document(&open)[0], TableFunction::Sum, "x").value
+    };
+    assert_eq!(sum("what | x\na | 1.640\nb | 2.000"), None);
+    assert_eq!(sum("what | x\na | 1.640\nb | 2.000,5").as_deref(), Some("3640.5"));
+}
+
+#[test]
 fn rows_below_blank_ones_go_on_where_they_have_no_heads() {
     let mut rows = block("what | x\na | 1\nb | 2\nTotal | 3", cells("S", "A1:B5"));
     rows.rows = vec![1, 2, 3, 5];
