@@ -100,7 +100,7 @@ impl Column {
             order.learn(text);
             let unit = habit.learn(text);
             if let Some(unit) = unit {
-                let unit = unit.to_lowercase();
+                let unit = number::unit_name(unit);
                 if units.len() < MOST_UNITS || units.contains_key(&unit) {
                     *units.entry(unit).or_default() += 1;
                 }
@@ -120,10 +120,7 @@ impl Column {
             _ if most(dates) => Kind::Date,
             _ => Kind::Text,
         };
-        let bare = units.remove("").unwrap_or_default();
-        let most = units.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
-        let is_partly_bare = bare > 0 && most.is_some();
-        let unit = most.map(|it| it.0).unwrap_or_default();
+        let (unit, is_partly_bare) = common_unit(units);
         let mut column = Column { index, kind, habit, order, unit, shown_unit: None, is_partly_bare };
         column.shown_unit = if kind == Kind::Number { column.find_unit(table) } else { None };
         column
@@ -135,7 +132,7 @@ impl Column {
             return Err(Left::Empty);
         }
         match self.habit.read(text) {
-            Cell::Number(number, unit) if unit.is_empty() || unit.to_lowercase() == self.unit => Ok(number),
+            Cell::Number(number, unit) if unit.is_empty() || number::unit_name(&unit) == self.unit => Ok(number),
             Cell::Number(..) => Err(Left::Unit),
             Cell::Ambiguous => Err(Left::Ambiguous),
             Cell::TooLong => Err(Left::TooLong),
@@ -169,11 +166,23 @@ impl Column {
     /// The unit as the first cell that has it writes it.
     fn written(&self, table: &Table) -> String {
         let unit = |row: usize| match self.habit.read(table.cell(row, self.index)) {
-            Cell::Number(_, unit) if unit.to_lowercase() == self.unit => Some(unit),
+            Cell::Number(_, unit) if number::unit_name(&unit) == self.unit => Some(unit),
             _ => None,
         };
         (0..table.len().min(SAMPLE)).find_map(unit).unwrap_or_else(|| self.unit.clone())
     }
+}
+
+/// The unit of a column, and whether some of its numbers have none. Where most have none, it has none, unless the others
+/// all have the same currency: in accounts the first and the last show it.
+fn common_unit(mut units: HashMap<String, usize>) -> (String, bool) {
+    let bare = units.remove("").unwrap_or_default();
+    let is_only = units.len() == 1;
+    let most = units.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
+    let fits = |it: &(String, usize)| bare <= it.1 || is_only && number::is_currency(&it.0);
+    let unit = most.filter(fits).map(|it| it.0).unwrap_or_default();
+    let is_partly_bare = bare > 0 && !unit.is_empty();
+    (unit, is_partly_bare)
 }
 
 /// Reads a cell that says yes or no.

@@ -177,6 +177,18 @@ pub(crate) fn is_currency(unit: &str) -> bool {
     is_sign || is_in(CURRENCIES, unit)
 }
 
+/// Returns the one name of a unit that is written in several ways, in lower case.
+pub(crate) fn unit_name(unit: &str) -> String {
+    let unit = unit.to_lowercase();
+    match unit.as_str() {
+        "€" | "euro" | "euros" => "eur".into(),
+        "£" => "gbp".into(),
+        "us$" => "usd".into(),
+        "fr." | "sfr." => "chf".into(),
+        _ => unit,
+    }
+}
+
 /// Says whether a word is a unit that is told without a number beside it.
 pub(crate) fn is_known_unit(word: &str) -> bool {
     is_currency(word) || word.len() > 1 && is_in(ATTACHED, word)

@@ -145,6 +145,18 @@ fn a_cell_that_is_no_number_is_counted_and_named() {
 }
 
 #[test]
+fn a_unit_is_that_of_most_cells_and_a_currency_that_of_the_few_that_show_it() {
+    let sum = |rows: &str| {
+        let found = value(&of(&format!("what | x\n{rows}")), TableFunction::Sum, "x");
+        (found.value.unwrap(), found.unit, found.rows)
+    };
+    assert_eq!(sum("a | $ 5\nb | 6\nc | 7\nd | $ 18"), ("36".into(), Some("$".into()), 4));
+    assert_eq!(sum("a | 5 €\nb | EUR 6\nc | 7 euros"), ("18".into(), Some("EUR".into()), 3));
+    assert_eq!(sum("a | 5\nb | 6\nc | 7 apples"), ("11".into(), None, 2));
+    assert_eq!(sum("a | 5 kWh\nb | 6 kWh\nc | 7 MWh"), ("11".into(), Some("kWh".into()), 2));
+}
+
+#[test]
 fn the_caller_may_name_the_decimal_sign() {
     let table = of("what | x\na | 1,234\nb | 2,500");
     let sum = |decimal: Option<&str>| {
