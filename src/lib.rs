@@ -23,6 +23,8 @@
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
 //! - [`text`]: where sentences end, in any language; pure.
+//! - [`filter`]: boolean filters: their grammar, and how they are decided; pure.
+//! - [`table`]: the tables of a document: rows by condition, groups, exact sums, and answers to sure questions; pure.
 //! - [`machine`]: what it is, priorities of threads, a share of the processors, mains or battery.
 //! - [`secrets`]: which files are secrets by name, and what in a text is a key, a token or a card number; pure.
 //! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
@@ -66,6 +68,8 @@ pub mod error;
 pub mod config;
 pub mod model;
 pub mod text;
+pub mod filter;
+pub mod table;
 pub mod machine;
 pub mod secrets;
 pub mod warehouse;

@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_file_proposes_what_it_plainly_says_each_thing_once() {
-        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default() };
+        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let document = Document {
             title: Some("Bees".into()),
             blocks: vec![

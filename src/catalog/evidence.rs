@@ -210,7 +210,7 @@ mod tests {
     fn document(text: &str) -> Document {
         let region = Some(Region { left: 0.25, top: 0.5, right: 0.75, bottom: 1.0 });
         let anchor = Anchor { page: Some(2), region, ..Anchor::default() };
-        let block = Block { kind: BlockKind::Metadata, text: text.into(), anchor };
+        let block = Block { kind: BlockKind::Metadata, text: text.into(), anchor, rows: Vec::new() };
         Document { blocks: vec![block], ..Document::default() }
     }
 

@@ -78,6 +78,7 @@ mod tests {
             kind: *kind,
             text: (*text).to_string(),
             anchor: Anchor::default(),
+            rows: Vec::new(),
         };
         let document = Document { blocks: blocks.iter().map(block).collect(), ..Document::default() };
         let parts = parts(&document);

@@ -61,7 +61,7 @@ fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document)
             verbatim: true,
             ..Anchor::default()
         };
-        document.blocks.push(Block { kind: *kind, text: (*text).to_owned(), anchor });
+        document.blocks.push(Block { kind: *kind, text: (*text).to_owned(), anchor, rows: Vec::new() });
         source.push_str(text);
         source.push_str("\n\n");
     }

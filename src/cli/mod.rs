@@ -43,6 +43,7 @@ mod similar;
 mod status;
 mod sync;
 mod synthetic_plans;
+mod table;
 mod text;
 mod values;
 mod view;
@@ -65,6 +66,8 @@ enum Command {
     Similar(similar::Args),
     /// Finds lines of the indexed text by a regular expression
     Grep(grep::Args),
+    /// Filters, groups and sums the rows of a table, exactly, with the rows that prove it
+    Table(table::Args),
     /// Carries out a verb of the contract for programs that reason: `vic corpus help` lists them
     Corpus(corpus::Args),
     /// Creates, lists, shows and deletes views of documents
@@ -181,6 +184,7 @@ async fn dispatch(command: Command, config: &Config, printer: &mut Printer) -> R
         Command::Ask(args) => ask::run(args, config, printer).await,
         Command::Similar(args) => similar::run(args, config, printer).await,
         Command::Grep(args) => grep::run(args, config, printer).await,
+        Command::Table(args) => table::run(args, config, printer).await,
         Command::Corpus(args) => corpus::run(args, config, printer).await,
         Command::View(args) => view::run(args, config, printer).await,
         Command::Graph(args) => graph::run(args, config, printer).await,

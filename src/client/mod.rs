@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
     GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root, SimilarRequest,
-    Status, SyncReport, SyncRequest,
+    Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
@@ -137,6 +137,14 @@ impl Client {
     /// As the daemon says.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         Ok(reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
+    }
+
+    /// Answers about a table of a file.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        Ok(reply(self.stub().table(wire::TableRequest::from(request)).await)?.into())
     }
 
     /// Carries out a verb of the contract; what is refused is a reply too.

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::model::{
     AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
-    JobSnapshot, Place, Status,
+    JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
 use crate::serve::mcp::Backend;
 
@@ -28,6 +28,10 @@ impl Backend for Client {
 
     async fn read(&self, path: &str, place: &Place) -> Result<Document> {
         Client::read(self, path, place).await
+    }
+
+    async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        Client::table(self, request).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     fn block(text: &str) -> Block {
-        Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor::default() }
+        Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor::default(), rows: Vec::new() }
     }
 
     #[test]

@@ -202,7 +202,7 @@ mod tests {
 
     /// A document of a word processor with this heading and so many paragraphs of one letter below.
     fn read(heading: &str, paragraphs: usize) -> Reading {
-        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default() };
+        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let heading = (!heading.is_empty()).then(|| block(BlockKind::Heading(1), heading));
         let blocks = heading.into_iter().chain((0..paragraphs).map(|_| block(BlockKind::Paragraph, "a")));
         let document = Document { blocks: blocks.collect(), ..Document::default() };

@@ -28,9 +28,10 @@ use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
     FileRecord, GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
     PauseRequest, PauseState, Place, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
-    Upkeep, below_roots, namings, path_of, printed,
+    TableRequest, TableResponse, Upkeep, below_roots, namings, path_of, printed,
 };
 use crate::serve::Service;
+use crate::table;
 use crate::warehouse::{OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
@@ -97,6 +98,11 @@ impl Service for Daemon {
     async fn grep(&self, mut request: GrepRequest) -> Result<GrepResponse> {
         self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.grep(request).await
+    }
+
+    async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        let document = self.read(&request.path).await?;
+        index::blocking(move || table::run(&table::of_document(&document), &request)).await
     }
 
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {

@@ -75,10 +75,13 @@ impl<'s> SheetWriter<'s> {
         let lines = std::mem::take(&mut self.lines);
         let Some((first, left, right)) = self.area.take() else { return };
         let range = format!("{}:{}", cell_name(first, left), cell_name(self.at.0, right));
+        let numbers: Vec<u32> = lines.iter().map(|it| it.0.saturating_add(1)).collect();
         let gaps = gaps(lines.iter().map(|it| it.0));
         let lines = lines.into_iter().map(|(_, start, it)| bars(start.saturating_sub(left)) + &it);
         let anchor = Anchor { sheet: Some(self.sheet.clone()), cell: Some(range), gaps, ..Anchor::default() };
+        let mark = self.sink.mark();
         self.sink.push(BlockKind::Table, &lines.collect::<Vec<_>>().join("\n"), anchor);
+        self.sink.number_rows(mark, &numbers);
     }
 
     /// Adds a comment on a cell such as `B2`.
@@ -177,6 +180,16 @@ mod tests {
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
         assert!(shown(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);
+        assert_eq!(document.blocks[1].rows, []);
+    }
+
+    #[test]
+    fn rows_know_their_numbers_where_some_between_them_are_blank() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let mut writer = SheetWriter::new("S", &mut sink);
+        [0, 1, 4].iter().for_each(|row| drop(writer.cell(*row, 0, "x")));
+        writer.finish();
+        assert_eq!(sink.finish().blocks[1].rows, [1, 2, 5]);
     }
 
     #[test]

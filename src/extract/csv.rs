@@ -45,7 +45,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 }
 
 fn flush(source: &Source<'_>, rows: &mut Vec<(usize, String)>, range: std::ops::Range<usize>, sink: &mut Sink) -> bool {
-    source.push_lines(sink, BlockKind::Table, &std::mem::take(rows), range)
+    let rows = std::mem::take(rows);
+    let mark = sink.mark();
+    let is_whole = source.push_lines(sink, BlockKind::Table, &rows, range);
+    sink.number_rows(mark, &source.lines_at(&rows.iter().map(|it| it.0).collect::<Vec<_>>()));
+    is_whole
 }
 
 /// Returns a record as `a | b`, on one line.
@@ -110,6 +114,16 @@ mod tests {
     fn a_quoted_cell_may_hold_anything() {
         check("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
         check("a.csv", "x,y\na | b,2\n", "x | y\na ¦ b | 2");
+    }
+
+    #[test]
+    fn rows_that_are_no_lines_know_where_they_begin() {
+        let document = extract("a.csv", "a,b\n\"two\nlines\",1\n\n\nx,2\n");
+        assert_eq!(
+            (document.text(), &document.blocks[0].rows[..]),
+            ("a | b\ntwo lines | 1\nx | 2".into(), &[1, 2, 6][..])
+        );
+        assert_eq!(extract("a.csv", "a,b\nc,d\n").blocks[0].rows, []);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use ego_tree::iter::Edge;
 use ego_tree::{NodeId, NodeRef};
 use scraper::{Html, Node, node::Element};
 
+use crate::extract::cells::without_bars;
 use crate::extract::encoding::decode;
 use crate::extract::shallow::shallow;
 use crate::extract::source::Source;
@@ -339,7 +340,7 @@ impl Walk<'_> {
     fn close_cell(&mut self) {
         let cell = collapse(&std::mem::take(&mut self.text));
         if let Some(Some(table)) = self.tables.last_mut() {
-            table.add(cell);
+            table.add(without_bars(cell));
         }
     }
 

@@ -250,17 +250,19 @@ fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     for rows in lines[at..end].chunks(ROWS) {
         let rows_of_cells = rows.iter().filter(|row| !is_delimiter_row(row.text));
         let text: Vec<(usize, String)> = rows_of_cells.map(|row| (row.start, cells(row.text))).collect();
+        let mark = sink.mark();
         source.push_lines(sink, BlockKind::Table, &text, rows[0].start..rows[rows.len() - 1].end());
+        sink.number_rows(mark, &source.lines_at(&text.iter().map(|it| it.0).collect::<Vec<_>>()));
     }
     end
 }
 
-/// Returns a row as `a | b`.
+/// Returns a row as `a | b`. A bar behind a backslash is part of its cell.
 fn cells(row: &str) -> String {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
-    let row = row.strip_suffix('|').unwrap_or(row);
-    row.split('|').map(str::trim).collect::<Vec<_>>().join(" | ")
+    let row = if row.ends_with("\\|") { row } else { row.strip_suffix('|').unwrap_or(row) };
+    row.replace("\\|", "¦").split('|').map(str::trim).collect::<Vec<_>>().join(" | ")
 }
 
 #[cfg(test)]
@@ -356,6 +358,8 @@ mod tests {
             "Intro\n| a | b |\n|:--|--:|\n| 1 | two words |\n",
             &[(BlockKind::Paragraph, "Intro"), (BlockKind::Table, "a | b\n1 | two words")],
         );
+        check("| a | b |\n|--|--|\n| x \\| y | z \\|\n", &[(BlockKind::Table, "a | b\nx ¦ y | z ¦")]);
+        assert_eq!(extract("Intro\n\n| a | b |\n|--|--|\n| 1 | 2 |\n").blocks[1].rows, [3, 5]);
     }
 
     #[test]

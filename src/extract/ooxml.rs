@@ -2,6 +2,7 @@
 //!
 //! Strict and transitional documents differ in the addresses of their namespaces; only the last segments are looked at.
 
+use crate::extract::cells::without_bars;
 use crate::extract::package::{Package, check_flaw, resolve};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{ReadResult, Sink, failure};
@@ -105,7 +106,7 @@ pub(crate) fn merged_text(above: Option<&String>) -> String {
 
 /// Joins cells to a row of a table; none when all are empty.
 pub(crate) fn table_row(cells: &[String]) -> Option<String> {
-    let cells: Vec<String> = cells.iter().map(|it| one_line(it)).collect();
+    let cells: Vec<String> = cells.iter().map(|it| without_bars(one_line(it))).collect();
     let used = cells.iter().rposition(|it| !it.is_empty())? + 1;
     Some(cells[..used].join(" | "))
 }

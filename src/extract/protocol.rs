@@ -155,6 +155,7 @@ mod tests {
             kind: BlockKind::Heading(2),
             text: "x\n\u{1}é".to_string(),
             anchor: Anchor { page: Some(3), verbatim: true, ..Anchor::default() },
+            rows: vec![3, 5],
         };
         let document = Document { blocks: vec![block], pages_without_text: vec![7], ..Document::default() };
         let failed = ExtractFailure { reason: Reason::TooDeep, detail: "why".to_string() };

@@ -165,7 +165,7 @@ mod tests {
     fn the_next_sheet_has_heads_of_its_own_and_cells_keep_their_columns() {
         let rows = |cell: &str, text: &str| {
             let anchor = Anchor { sheet: Some(cell[..1].into()), cell: Some(cell[1..].into()), ..Anchor::default() };
-            Block { kind: BlockKind::Table, text: text.into(), anchor }
+            Block { kind: BlockKind::Table, text: text.into(), anchor, rows: Vec::new() }
         };
         let value = format!("bot | {VALUE}");
         let cells = ["1B2:C2", "1B34:C34", "1A66:B66", "1AA1:AB1", "2B2:C2"];

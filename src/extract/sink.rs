@@ -122,7 +122,7 @@ impl Sink {
         self.text_bytes += if is_whole { text.len() as u64 } else { self.limits.text_bytes };
         self.document.truncated |= !is_whole;
         if !text.is_empty() {
-            self.document.blocks.push(Block { kind, text, anchor });
+            self.document.blocks.push(Block { kind, text, anchor, rows: Vec::new() });
         }
         is_whole
     }
@@ -202,6 +202,21 @@ impl Sink {
                 Some(inner) => format!("{part}, {inner}"),
                 None => part.to_string(),
             });
+        }
+    }
+
+    /// Says of the table that was added since `mark` which line of the file, or row of the sheet, each of its lines begins in.
+    /// Nothing is said where the anchor tells it already, and of rows that were cut.
+    pub(crate) fn number_rows(&mut self, mark: usize, rows: &[u32]) {
+        let blocks = &mut self.document.blocks[mark.min(self.document.blocks.len())..];
+        let follow = rows.windows(2).all(|it| it[0].checked_add(1) == Some(it[1]));
+        let lines = |block: &Block| block.text.split('\n').count();
+        if (follow && blocks.len() < 2) || blocks.iter().map(lines).sum::<usize>() != rows.len() {
+            return;
+        }
+        let mut rest = rows.iter().copied();
+        for block in blocks {
+            block.rows = rest.by_ref().take(lines(block)).collect();
         }
     }
 

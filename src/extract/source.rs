@@ -166,6 +166,11 @@ impl<'a> Source<'a> {
         start.min(end)..end
     }
 
+    /// Returns the lines in which these bytes stand; none of a text that stands nowhere as such.
+    pub(crate) fn lines_at(&self, bytes: &[usize]) -> Vec<u32> {
+        if self.anchored { bytes.iter().map(|it| self.line_of(*it)).collect() } else { Vec::new() }
+    }
+
     fn line_of(&self, byte: usize) -> u32 {
         u32::try_from(self.newlines.partition_point(|newline| *newline < byte) + 1).unwrap_or(u32::MAX)
     }

@@ -232,7 +232,7 @@ fn escape(name: &str, path: &std::path::Path) -> Reply {
         Some(Ok(())) => return Ok(Document::default()),
         Some(Err(error)) => error.to_string(),
     };
-    let barred = Block { kind: BlockKind::Paragraph, text, anchor: Default::default() };
+    let barred = Block { kind: BlockKind::Paragraph, text, anchor: Default::default(), rows: Vec::new() };
     Ok(Document { blocks: vec![barred], ..Document::default() })
 }
 

@@ -3,6 +3,7 @@
 //! Start reading at [`pipeline`]: it is the only file that knows the order of the stages. [`Index`] is what the daemon
 //! and the services hold.
 
+mod asked_tables;
 mod draining;
 mod embedding;
 mod evidence;
@@ -58,6 +59,7 @@ use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
+use crate::index::asked_tables::AskedTables;
 use crate::index::gate::Gate;
 use crate::index::jobs::RunningJob;
 use crate::index::lane::Pictures;
@@ -106,6 +108,8 @@ pub(crate) struct Inner {
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
     tables: Tables,
+    /// Tables that questions asked of.
+    asked_tables: AskedTables,
     watching: Arc<Watching>,
     /// Where everything runs that nobody waits for.
     background: Handle,

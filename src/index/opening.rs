@@ -14,6 +14,7 @@ use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
+use crate::index::asked_tables::AskedTables;
 use crate::index::gate::Gate;
 use crate::index::lane::Pictures;
 use crate::index::space::Space;
@@ -150,6 +151,7 @@ impl Inner {
             pictures,
             embedder,
             tables,
+            asked_tables: AskedTables::default(),
             watching: Arc::new(watching),
             background,
             gate: Arc::new(Gate::open(&catalog)?),

@@ -157,6 +157,7 @@ mod tests {
             kind: BlockKind::Paragraph,
             text: (*text).to_string(),
             anchor: Anchor { page: (*page > 0).then_some(*page), region, ..Anchor::default() },
+            rows: Vec::new(),
         };
         Document { blocks: blocks.iter().map(block).collect(), ..Document::default() }
     }

@@ -294,7 +294,8 @@ async fn what_a_skill_found_in_a_file_that_was_left_out_meanwhile_gets_into_no_i
     assert_eq!(scene.id(&record.absolute()), None);
     assert!(!scene.is_purge_asked(), "nothing of it was in the index");
     let text = "Signed by: Henrike Dahl, Harbour Master".to_string();
-    let block = Block { kind: BlockKind::Paragraph, text, anchor: Anchor { page: Some(1), ..Anchor::default() } };
+    let anchor = Anchor { page: Some(1), ..Anchor::default() };
+    let block = Block { kind: BlockKind::Paragraph, text, anchor, rows: Vec::new() };
     let found = Document { blocks: vec![block], ..Document::default() };
     assert_eq!(scene.index.add_evidence(&record, "ocr_image", &found).await.unwrap(), []);
     assert!(!inner.tables.writing().knows(record.id) && scene.is_purge_asked());

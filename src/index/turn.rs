@@ -202,6 +202,7 @@ pub(super) mod tests {
             kind: BlockKind::Paragraph,
             text: format!("page {page}"),
             anchor: Anchor { page: Some(page), ..Anchor::default() },
+            rows: Vec::new(),
         };
         let (blocks, pages_without_text) =
             (read.into_iter().map(block).collect(), left.into_iter().collect::<Vec<_>>());

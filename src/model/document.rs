@@ -134,6 +134,10 @@ pub struct Block {
     pub text: String,
     /// Where it stands.
     pub anchor: Anchor,
+    /// Of a table: the line of the file, or the row of the sheet, that each line of the text begins in, from 1. Empty where
+    /// the format has neither, and where the rows follow each other through all of [`Block::anchor`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<u32>,
 }
 
 /// The largest file whose content is looked at: readers have it whole in memory.

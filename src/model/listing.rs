@@ -258,7 +258,12 @@ mod tests {
     use crate::model::Block;
 
     fn document() -> Document {
-        let block = |text: &str| Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor::default() };
+        let block = |text: &str| Block {
+            kind: BlockKind::Paragraph,
+            text: text.into(),
+            anchor: Anchor::default(),
+            rows: Vec::new(),
+        };
         Document { blocks: vec![block("äbc"), block("def"), block("")], ..Document::default() }
     }
 

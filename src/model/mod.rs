@@ -21,6 +21,7 @@ mod place_text;
 mod query;
 mod safety;
 mod scope;
+mod table;
 mod tool;
 
 pub use address::{INSIDE, below_roots, path_of, printed, printed_below};
@@ -53,4 +54,8 @@ pub use query::{
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;
+pub use table::{
+    TableAggregate, TableCell, TableColumn, TableFunction, TableGroup, TableLeftOut, TablePeriod, TableRequest,
+    TableResponse, TableRow, TableValue,
+};
 pub use tool::{AgentRun, ToolSpec, TranscriptRecord};

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
     GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
-    Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::begun::{self, Begun};
 use crate::serve::certificate::Certificate;
@@ -159,6 +159,11 @@ impl Service for Caller {
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         self.may(Right::Read)?;
         self.desk.question(&self.grant.holder, self.service.grep(request)).await
+    }
+
+    async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        self.may(Right::Read)?;
+        self.desk.reading(&self.grant.holder, self.service.table(request)).await
     }
 
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
@@ -316,6 +321,7 @@ mod tests {
         let asking = vec![
             it.ask(AskRequest::default()).await.is_ok(),
             it.grep(GrepRequest::default()).await.is_ok(),
+            it.table(TableRequest::default()).await.is_ok(),
             it.status().await.is_ok(),
             it.jobs(1).await.is_ok(),
             it.corpus(CorpusCall { verb: "extract".into(), ..CorpusCall::default() }).await.is_ok(),
@@ -338,7 +344,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_opens_what_its_right_says_and_no_more() {
-        let told = |opens: [bool; 3]| [vec![opens[0]; 5], vec![opens[1]; 3], vec![opens[2]; 5]];
+        let told = |opens: [bool; 3]| [vec![opens[0]; 6], vec![opens[1]; 3], vec![opens[2]; 5]];
         assert_eq!(check(Right::Read).await, told([true, false, false]));
         assert_eq!(check(Right::Index).await, told([true, true, false]));
         assert_eq!(check(Right::Own).await, told([true, true, true]));

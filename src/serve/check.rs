@@ -8,7 +8,7 @@ use crate::index::resolved;
 use crate::librarian;
 use crate::model::{
     AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
-    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, path_of,
+    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, TableRequest, path_of,
 };
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
@@ -69,6 +69,16 @@ pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
     short("pattern", &request.pattern)?;
     filters(&request.filters)?;
     range("limit", request.limit, MAX_LINES)
+}
+
+/// Checks a question about a table.
+pub(crate) fn table(request: &TableRequest) -> Result<()> {
+    path("path", &request.path)?;
+    let columns = request.aggregates.iter().filter_map(|it| it.column.as_ref());
+    let named = [&request.sheet, &request.filter, &request.group_by, &request.by];
+    named.into_iter().flatten().chain(columns).try_for_each(|it| short("table", it))?;
+    range("top", request.top, MAX_HITS)?;
+    range("limit", request.limit, MAX_HITS)
 }
 
 /// Most paths of one job, and their bytes in all: whoever lists jobs gets those of every one.

@@ -14,7 +14,8 @@ use crate::model::{
     CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest,
     GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
     PauseReason, PauseRequest, PauseState, Phase, Place, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit,
-    SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
+    SimilarRequest, Status, SyncReport, SyncRequest, TableCell, TableColumn, TableGroup, TableLeftOut, TableRequest,
+    TableResponse, TableRow, TableValue, Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -117,6 +118,10 @@ impl Service for FakeService {
             after: Vec::new(),
         };
         Ok(GrepResponse { matches: vec![hit], files_searched: 8, truncated: false, warnings: Vec::new() })
+    }
+
+    async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        Ok(table(&request.path))
     }
 
     /// Repeats what it was asked. Every job is at work.
@@ -426,8 +431,12 @@ pub(crate) fn file() -> FileRecord {
 
 /// A document of two blocks.
 pub(crate) fn document() -> Document {
-    let block =
-        |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor { page: Some(1), ..Anchor::default() } };
+    let block = |kind, text: &str| Block {
+        kind,
+        text: text.into(),
+        anchor: Anchor { page: Some(1), ..Anchor::default() },
+        rows: Vec::new(),
+    };
     Document {
         title: Some("Plan".into()),
         media_type: "text/markdown".into(),
@@ -437,5 +446,44 @@ pub(crate) fn document() -> Document {
         pages: Some(2),
         pages_without_text: vec![2],
         ..Document::default()
+    }
+}
+
+/// An answer about a table that has everything.
+pub(crate) fn table(path: &str) -> TableResponse {
+    let value = TableValue {
+        function: "sum".into(),
+        column: Some("amount".into()),
+        value: Some("0.3".into()),
+        unit: Some("EUR".into()),
+        exact: true,
+        rows: 2,
+        left_out: vec![TableLeftOut {
+            reason: "no number".into(),
+            cells: 1,
+            examples: vec![TableCell { place: "line 4".into(), text: "x".into() }],
+        }],
+        evidence: vec!["line 2".into(), "line 3".into()],
+    };
+    let column = |name: &str, kind: &str| TableColumn { name: name.into(), kind: kind.into() };
+    TableResponse {
+        path: path.into(),
+        tables: 2,
+        table: 1,
+        name: "Q1".into(),
+        head_rows: 1,
+        columns: vec![column("what", "text"), column("amount", "number")],
+        total_rows: 3,
+        matched_rows: 2,
+        rows: vec![TableRow {
+            place: "line 2".into(),
+            anchor: Anchor { line_start: Some(2), line_end: Some(2), ..Anchor::default() },
+            cells: vec!["pa\u{1b}[2Jper".into(), "0.1".into()],
+        }],
+        groups: vec![TableGroup { key: "paper".into(), rows: 2, result: vec![value.clone()] }],
+        total_groups: 1,
+        result: vec![value],
+        warnings: vec!["1 cell is no number".into()],
+        truncated: false,
     }
 }

@@ -111,6 +111,13 @@ impl wire::vic_server::Vic for Adapter {
         reply(service.grep(request).await)
     }
 
+    async fn table(&self, request: Request<wire::TableRequest>) -> Reply<wire::TableResponse> {
+        let (service, request) = taken(request)?;
+        let request = request.try_into().map_err(status::from_error)?;
+        check::table(&request).map_err(status::from_error)?;
+        reply(service.table(request).await)
+    }
+
     async fn corpus(&self, request: Request<wire::CorpusRequest>) -> Reply<wire::CorpusResponse> {
         let (service, request) = taken(request)?;
         let call = CorpusCall::try_from(request).map_err(status::from_error)?;

@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
     GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
-    Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
@@ -109,6 +109,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// Finds lines of the indexed text.
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse>;
+
+    /// Answers about a table of a file below a root.
+    async fn table(&self, request: TableRequest) -> Result<TableResponse>;
 
     /// Carries out a verb of the contract. What is refused is a reply too, with the reason in its envelope.
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply>;

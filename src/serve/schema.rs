@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, L0Filters,
-    QueryPlan, ReadRequest, Reading, ResponseStats, SearchHit, SimilarRequest, Status,
+    QueryPlan, ReadRequest, Reading, ResponseStats, SearchHit, SimilarRequest, Status, TableRequest, TableResponse,
 };
 
 /// A published type: its name, and what makes its schema.
@@ -21,6 +21,8 @@ const PUBLISHED: &[Published] = &[
     ("similar_request", one::<SimilarRequest>),
     ("grep_request", one::<GrepRequest>),
     ("grep_response", one::<GrepResponse>),
+    ("table_request", one::<TableRequest>),
+    ("table_response", one::<TableResponse>),
     ("files_request", one::<FilesRequest>),
     ("file_page", one::<FilePage>),
     ("read_request", one::<ReadRequest>),
@@ -174,6 +176,7 @@ pub(crate) mod tests {
         assert_eq!(check("job_report", serde_json::to_value(job).unwrap()), [""; 0]);
         let reading = Reading::cut("/w/plan.md", fake::document(), 0, 9);
         assert_eq!(check("reading", serde_json::to_value(reading).unwrap()), [""; 0]);
+        assert_eq!(check("table_response", serde_json::to_value(fake::table("/w/a.csv")).unwrap()), [""; 0]);
         let page = FilePage { total: 1, files: vec![(&fake::file()).into()] };
         assert_eq!(check("file_page", serde_json::to_value(page).unwrap()), [""; 0]);
     }

@@ -307,6 +307,7 @@ impl<'a> Reading<'a> {
             kind: it.kind,
             text: it.text,
             anchor: Anchor { page, region: Some(it.region), ..Anchor::default() },
+            rows: Vec::new(),
         }));
     }
 

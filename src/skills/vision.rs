@@ -51,7 +51,7 @@ impl Picture {
     /// Packs a picture into the block that comes out of the worker: replies are text.
     pub(super) fn pack(&self) -> Block {
         let anchor = Anchor { page: self.page, ..Anchor::default() };
-        Block { kind: BlockKind::Code, text: STANDARD.encode(&self.bytes), anchor }
+        Block { kind: BlockKind::Code, text: STANDARD.encode(&self.bytes), anchor, rows: Vec::new() }
     }
 
     fn unpack(block: &Block) -> Option<Picture> {
@@ -133,7 +133,7 @@ impl Eye {
             text.push_str(" …");
         }
         let anchor = Anchor { page: picture.page, region: Some(WHOLE), ..Anchor::default() };
-        Ok((!text.is_empty()).then_some(Block { kind: BlockKind::Paragraph, text, anchor }))
+        Ok((!text.is_empty()).then_some(Block { kind: BlockKind::Paragraph, text, anchor, rows: Vec::new() }))
     }
 }
 

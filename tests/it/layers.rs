@@ -9,6 +9,8 @@ const LAYERS: &[&str] = &[
     "config",
     "model",
     "text",
+    "filter",
+    "table",
     "machine",
     "secrets",
     "warehouse",

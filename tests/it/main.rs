@@ -76,6 +76,7 @@ mod socket;
 mod storms;
 mod strikes;
 mod syncing;
+mod tables;
 mod tls;
 mod torture;
 mod trace;

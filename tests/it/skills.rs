@@ -279,8 +279,12 @@ async fn pages_that_a_question_had_no_time_for_are_read_at_the_next() {
     let house = House::with(&["Contracts/idr-contract-scan.pdf"]).await;
     house.job(OcrMode::Never, false).await;
     let text = "What an earlier question read on the first page.";
-    let block =
-        Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor { page: Some(1), ..Anchor::default() } };
+    let block = Block {
+        kind: BlockKind::Paragraph,
+        text: text.into(),
+        anchor: Anchor { page: Some(1), ..Anchor::default() },
+        rows: Vec::new(),
+    };
     let earlier = Document { blocks: vec![block], pages_without_text: vec![2], truncated: true, ..Document::default() };
     let hash = house.record(SCAN).hash.unwrap();
     house.evidence.put(&EvidenceKey { hash, skill: "pdf_layout".into(), version: "1".into() }, &earlier);

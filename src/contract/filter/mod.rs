@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::contract::dates;
 use crate::contract::refusal::Outcome;
+use crate::filter::{Node, Operator, same_text};
 
 pub(crate) use fields::{FIELDS, Known, Origin, Type, known};
 
@@ -36,29 +37,6 @@ impl Datum {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    Unequal,
-    Less,
-    LessOrEqual,
-    More,
-    MoreOrEqual,
-}
-
-impl Operator {
-    fn holds(self, order: std::cmp::Ordering) -> bool {
-        match self {
-            Operator::Equal => order.is_eq(),
-            Operator::Unequal => order.is_ne(),
-            Operator::Less => order.is_lt(),
-            Operator::LessOrEqual => order.is_le(),
-            Operator::More => order.is_gt(),
-            Operator::MoreOrEqual => order.is_ge(),
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 enum Wanted {
     Is(Datum),
@@ -67,17 +45,16 @@ enum Wanted {
 }
 
 #[derive(Clone, Debug)]
-enum Node {
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
-    Compare { field: &'static Known, operator: Operator, wanted: Wanted },
+struct Compare {
+    field: &'static Known,
+    operator: Operator,
+    wanted: Wanted,
 }
 
 /// A filter that was understood.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
-    root: Node,
+    root: Node<Compare>,
     fields: Vec<&'static Known>,
 }
 
@@ -94,30 +71,8 @@ impl Filter {
 
     /// Says whether a document matches; none when a missing value leaves that open.
     pub(crate) fn evaluate(&self, value: &dyn Fn(&'static Known) -> Option<Datum>) -> Option<bool> {
-        evaluate(&self.root, value)
+        self.root.evaluate(&|it| value(it.field).map(|datum| compare(&datum, it.operator, &it.wanted)))
     }
-}
-
-fn evaluate(node: &Node, value: &dyn Fn(&'static Known) -> Option<Datum>) -> Option<bool> {
-    match node {
-        Node::All(nodes) => decided(nodes, value, false),
-        Node::Any(nodes) => decided(nodes, value, true),
-        Node::Not(inner) => evaluate(inner, value).map(|it| !it),
-        Node::Compare { field, operator, wanted } => value(field).map(|it| compare(&it, *operator, wanted)),
-    }
-}
-
-/// One node that is `decisive` decides; else all of them have to be known.
-fn decided(nodes: &[Node], value: &dyn Fn(&'static Known) -> Option<Datum>, decisive: bool) -> Option<bool> {
-    let mut is_open = false;
-    for node in nodes {
-        match evaluate(node, value) {
-            Some(it) if it == decisive => return Some(decisive),
-            Some(_) => {}
-            None => is_open = true,
-        }
-    }
-    (!is_open).then_some(!decisive)
 }
 
 fn compare(value: &Datum, operator: Operator, wanted: &Wanted) -> bool {
@@ -129,12 +84,6 @@ fn compare(value: &Datum, operator: Operator, wanted: &Wanted) -> bool {
         (Datum::Flag(a), Wanted::Is(Datum::Flag(b))) => operator.holds(a.cmp(b)),
         _ => false,
     }
-}
-
-/// Texts are the same in any case. Nothing is copied for what is ASCII: there may be many rows.
-fn same_text(one: &str, other: &str) -> bool {
-    one.eq_ignore_ascii_case(other)
-        || !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()
 }
 
 #[cfg(test)]

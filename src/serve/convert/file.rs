@@ -182,7 +182,7 @@ impl From<model::Block> for wire::Block {
             model::BlockKind::Code => (wire::BlockKind::Code, 0),
             model::BlockKind::Metadata => (wire::BlockKind::Metadata, 0),
         };
-        wire::Block { kind: kind as i32, heading_level, text: it.text, anchor: Some(it.anchor.into()) }
+        wire::Block { kind: kind as i32, heading_level, text: it.text, anchor: Some(it.anchor.into()), rows: it.rows }
     }
 }
 
@@ -199,7 +199,8 @@ impl TryFrom<wire::Block> for model::Block {
             Ok(wire::BlockKind::Metadata) => model::BlockKind::Metadata,
             Ok(wire::BlockKind::Paragraph | wire::BlockKind::Unspecified) | Err(_) => model::BlockKind::Paragraph,
         };
-        Ok(model::Block { kind, text: it.text, anchor: it.anchor.map(Into::into).unwrap_or_default() })
+        let anchor = it.anchor.map(Into::into).unwrap_or_default();
+        Ok(model::Block { kind, text: it.text, anchor, rows: it.rows })
     }
 }
 

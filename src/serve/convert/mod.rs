@@ -18,6 +18,7 @@ mod file;
 mod index;
 mod llm;
 mod llm_events;
+mod table;
 
 pub(crate) use llm::{embedding, privacy_mode};
 
@@ -54,6 +55,8 @@ mirror! {
     Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes, unread_pictures }
     WatchReport { watching, folders, missing, polled, overflows, rescans, restarts, heartbeat_seconds }
     MemoryCap { part, mib }
+    TableColumn { name, kind }
+    TableCell { place, text }
 }
 
 /// A closed set of names that travels as a protobuf enum, whose zero means "not said".
@@ -99,6 +102,8 @@ wire_enum! {
     OcrMode("ocr") { Auto, Never, Always }
     Phase("phase") { Waiting, Scanning, Indexing, Vectors, Finishing, Done }
     PauseReason("reason") { Asked, Battery }
+    TableFunction("function") { Sum, Avg, Min, Max, Count }
+    TablePeriod("per") { Year, Quarter, Month, Day }
     FileState("state") { Pending, Indexed, Skipped, Failed }
     FileKind("kind") {
         Text, Markup, Web, Code, Data, Pdf, Document, Spreadsheet, Slides, Mail, Notebook, Image, Archive, Media, Other,

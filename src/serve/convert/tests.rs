@@ -371,6 +371,27 @@ fn greps_similars_and_audits_survive_the_wire() {
 }
 
 #[test]
+fn tables_survive_the_wire() {
+    let aggregate = |function| TableAggregate { function, column: Some("x".into()) };
+    check::<TableRequest, wire::TableRequest>(TableRequest {
+        path: "/w/a.csv".into(),
+        sheet: Some("Q1".into()),
+        table: Some(2),
+        filter: Some("x>1".into()),
+        group_by: Some("date".into()),
+        per: Some(TablePeriod::Month),
+        aggregates: TableFunction::ALL.map(aggregate).to_vec(),
+        top: Some(3),
+        by: Some("x".into()),
+        ascending: true,
+        limit: Some(9),
+        decimal: Some(",".into()),
+        head_rows: Some(0),
+    });
+    check::<TableResponse, wire::TableResponse>(fake::table("/w/a.csv"));
+}
+
+#[test]
 fn the_order_of_metadata_survives_the_wire() {
     let hit = fake::answer("x").hits.remove(0);
     let back = SearchHit::try_from(wire::SearchHit::from(hit.clone())).unwrap();

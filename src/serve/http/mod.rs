@@ -18,6 +18,7 @@ pub(crate) mod openapi;
 pub(crate) mod refusal;
 mod revoked;
 mod sse;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -144,6 +145,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .route("/v1/search", post(ask::search))
         .route("/v1/similar", post(ask::similar))
         .route("/v1/grep", post(ask::grep))
+        .route("/v1/table", post(table::table))
         .route("/v1/files", post(files::files))
         .route("/v1/read", post(files::read))
         .route("/v1/corpus/{verb}", post(corpus::call))

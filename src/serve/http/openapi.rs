@@ -12,7 +12,7 @@ use crate::contract::registry::{BESIDE, VERBS, Verb};
 use crate::contract::schema;
 use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
-    PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest,
+    PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::http::gate::is_open;
 use crate::serve::http::health::Health;
@@ -155,6 +155,11 @@ const OPERATIONS: &[Operation] = &[
         request: Some(of::<GrepRequest>),
         response: (200, Some(of::<GrepResponse>)),
         ..operation("post", "/v1/grep", "Finds lines of the indexed text")
+    },
+    Operation {
+        request: Some(of::<TableRequest>),
+        response: (200, Some(of::<TableResponse>)),
+        ..operation("post", "/v1/table", "Answers about a table of a file: rows, groups, exact values")
     },
     Operation {
         request: Some(of::<FilesRequest>),

@@ -357,6 +357,10 @@ async fn similar_grep_files_and_status_are_served() {
     assert_eq!(bed.post("/v1/files", r#"{"state": "failed"}"#).await.json()["files"][0]["reason"], "damaged");
     assert_eq!(bed.get("/v1/status").await.json()["coverage"]["found"], 12);
     assert_eq!(bed.post("/v1/grep", r#"{"pattern": ""}"#).await.field(), "pattern");
+    let table = bed.post("/v1/table", r#"{"path": "/w/a.csv"}"#).await.json();
+    assert_eq!(table["result"][0]["value"], "0.3");
+    assert_eq!(bed.post("/v1/table", r#"{"path": ""}"#).await.field(), "path");
+    assert_eq!(bed.post("/v1/table", r#"{"path": "/w/a.csv", "limit": 0}"#).await.field(), "limit");
     assert_eq!(bed.post("/v1/similar", "{}").await.field(), "path");
     assert_eq!(bed.post("/v1/files", r#"{"limit": 10001}"#).await.field(), "limit");
 }

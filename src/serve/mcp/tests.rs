@@ -62,8 +62,8 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
     let answer = session.request("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    let (own, more) = names.split_at(6);
-    assert_eq!(own, ["ask", "search", "files", "read", "index", "status"]);
+    let (own, more) = names.split_at(7);
+    assert_eq!(own, ["ask", "search", "files", "read", "table", "index", "status"]);
     let (corpus, graph): (Vec<&str>, Vec<&str>) = more.iter().partition(|it| it.starts_with("corpus_"));
     assert_eq!(corpus.len(), 16, "eleven verbs, views, jobs, results, help and schemas: {corpus:?}");
     assert_eq!(graph, crate::graph::tools::specs().iter().map(|it| it.name.as_str()).collect::<Vec<_>>());
@@ -77,7 +77,7 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
         assert_eq!(tool["annotations"]["readOnlyHint"], !changes, "{name}");
         assert!(tool["description"].as_str().unwrap().len() > 20);
     }
-    for (tool, field, max) in [(0, "limit", 50), (2, "limit", 200), (3, "max_chars", 20_000)] {
+    for (tool, field, max) in [(0, "limit", 50), (2, "limit", 200), (3, "max_chars", 20_000), (4, "limit", 200)] {
         let property = &tools[tool]["inputSchema"]["properties"][field];
         assert_eq!(property["maximum"].as_f64(), Some(f64::from(max)), "{property}");
         assert!(property["description"].as_str().unwrap().contains(&format!("1 to {max};")), "{property}");
@@ -92,6 +92,7 @@ async fn what_the_tools_give_holds_their_own_schemas() {
         ("search", json!({"query": "who signed?"})),
         ("files", json!({"words": ["plan"]})),
         ("read", json!({"path": "/w/plan.md", "max_chars": 6})),
+        ("table", json!({"path": "/w/plan.csv", "aggregates": [{"function": "sum", "column": "amount"}]})),
         ("index", json!({"root": "/w"})),
         ("status", json!({"job_id": "job-1"})),
     ] {

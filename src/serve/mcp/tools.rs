@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::graph;
 use crate::model::{
     Anchor, Answer, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, GraphRequest, IndexRequest,
-    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, ToolSpec, path_of, printed,
+    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, TableRequest, TableResponse, ToolSpec, path_of,
+    printed,
 };
 use crate::serve::mcp::{Backend, corpus};
 use crate::serve::{check, parse};
@@ -29,6 +30,10 @@ const FILES: u32 = 20;
 const MAX_FILES: u32 = 200;
 /// Characters of a reading when the model does not say how many: some 1000 tokens.
 const CHARS: u64 = 4_000;
+/// Rows of a table when the model does not say how many.
+const TABLE_ROWS: u32 = 20;
+/// Most rows of a table.
+const MAX_TABLE_ROWS: u32 = 200;
 /// Most characters of a reading.
 const MAX_CHARS: u64 = 20_000;
 
@@ -143,6 +148,13 @@ fn own() -> Vec<Tool> {
             ),
             ("max_chars", "Most characters", CHARS, MAX_CHARS),
         ),
+        bounded(
+            tool::<TableRequest, TableResponse>(
+                "table",
+                "Filters, groups, sums and counts the rows of a table in a file, exactly, with the rows that prove it",
+            ),
+            ("limit", "Most rows", TABLE_ROWS.into(), MAX_TABLE_ROWS.into()),
+        ),
         tool::<Start, JobReport>("index", "Indexes a folder, or brings every known folder up to date; returns at once")
             .with_annotations(
                 ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
@@ -186,6 +198,7 @@ pub(crate) async fn call(
         "search" => search(backend, arguments).await,
         "files" => files(backend, arguments).await,
         "read" => read(backend, arguments).await,
+        "table" => table(backend, arguments).await,
         "index" => index(backend, arguments).await,
         "status" => status(backend, arguments).await,
         name if graph::tools::knows(name) => of_graph_called(backend, name, arguments).await,
@@ -313,6 +326,15 @@ async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult
         Reading::cut(&request.path, backend.read(&request.path, &request.place()).await?, request.offset, chars);
     let words = text(&reading);
     result(&reading, words)
+}
+
+async fn table(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    let mut request: TableRequest = arguments(given)?;
+    request.limit = Some(within("limit", request.limit, TABLE_ROWS, MAX_TABLE_ROWS)?);
+    check::table(&request)?;
+    let answer = backend.table(request).await?;
+    let words = serde_json::to_string(&answer).map_err(Error::internal)?;
+    result(&answer, words)
 }
 
 /// The blocks of a reading, each page or line named when it changes.

@@ -65,7 +65,7 @@ impl OcrPage {
             }
             let region = lines.iter().map(|it| it.region).reduce(Region::union);
             let anchor = Anchor { page, region, ..Anchor::default() };
-            blocks.push(Block { kind: BlockKind::Paragraph, text, anchor });
+            blocks.push(Block { kind: BlockKind::Paragraph, text, anchor, rows: Vec::new() });
         }
         join_cut_words(blocks.iter_mut().map(|it| &mut it.text));
         blocks

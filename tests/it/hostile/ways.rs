@@ -39,11 +39,13 @@ impl Ways<'_> {
         let mut told = vec![self.by_grpc(path)];
         told.extend(self.by_hand(path));
         for (who, key) in [("the owner", &self.owner), ("a guest", &self.guest)] {
-            for (route, body) in [("read", json!({"path": path})), ("similar", json!({"path": path}))] {
+            for route in ["read", "table", "similar"] {
+                let body = json!({"path": path});
                 told.push(Told { way: format!("/v1/{route} of {who}"), ..self.by_http(key, route, &body) });
             }
             let calls = [
                 ("tools/call", json!({"name": "read", "arguments": {"path": path}})),
+                ("tools/call", json!({"name": "table", "arguments": {"path": path}})),
                 ("resources/read", json!({"uri": format!("vic://file{}", escaped(path))})),
                 ("resources/read", json!({"uri": format!("file://{path}")})),
             ];

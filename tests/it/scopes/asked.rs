@@ -82,6 +82,7 @@ fn posted(own: &str) -> Vec<(String, Value)> {
         ("/v1/grep", json!({"pattern": "ladder", "warehouse_root": "/"})),
         ("/v1/similar", json!({"path": own})),
         ("/v1/read", json!({"path": own})),
+        ("/v1/table", json!({"path": own})),
         ("/v1/files", json!({"limit": 1000})),
         ("/v1/files", json!({"words": ["canary"], "warehouse_root": "/"})),
         ("/v1/index/start", json!({})),
@@ -109,6 +110,7 @@ fn tools(own: &str, job: &str) -> Vec<(String, Value)> {
         ("search", json!({"query": "orchard ladder"})),
         ("files", json!({})),
         ("read", json!({"path": own})),
+        ("table", json!({"path": own})),
         ("status", json!({})),
         ("status", json!({"job_id": job})),
         ("index", json!({})),
@@ -145,7 +147,7 @@ pub(crate) fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
     match method {
         "Vic/Ask" | "Vic/Search" | "Vic/AskStream" => vec![h2::text(1, QUESTION)],
         "Vic/Grep" => vec![h2::text(1, "canary")],
-        "Vic/Similar" | "Vic/ReadFile" | "Vic/Embed" => vec![h2::text(1, own)],
+        "Vic/Similar" | "Vic/ReadFile" | "Vic/Table" | "Vic/Embed" => vec![h2::text(1, own)],
         "Vic/GetJob" | "Vic/WatchJob" | "Vic/CancelJob" => vec![h2::text(1, job)],
         "Vic/Corpus" => {
             let one = |(verb, body): (&str, Value)| [h2::text(1, verb), h2::text(2, &body.to_string())].concat();

@@ -1,0 +1,176 @@
+//! The text of a filter: words, signs and parentheses.
+
+use crate::filter::{Comparison, Node, Operator};
+
+/// Parentheses and NOTs inside each other; more are no filter that anybody meant.
+const MOST_DEPTH: usize = 50;
+
+/// What is wrong with the text of a filter, in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake(pub(crate) String);
+
+/// Reads a filter, and compiles every comparison of it.
+///
+/// # Errors
+/// The text is no filter, or a comparison cannot be compiled.
+pub(crate) fn parse<T, E: From<Mistake>>(
+    text: &str,
+    compile: &mut dyn FnMut(Comparison) -> Result<T, E>,
+) -> Result<Node<T>, E> {
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, compile };
+    let root = parser.any()?;
+    match parser.peek() {
+        None => Ok(root),
+        Some(token) => Err(wrong(format!("`{}` is not expected there", token.shown())).into()),
+    }
+}
+
+/// Returns the words of a filter that are not in quotes; none where it cannot be read.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let word = |token| match token {
+        Token::Word(word, false) => Some(word),
+        _ => None,
+    };
+    tokens(text).into_iter().flatten().filter_map(word).collect()
+}
+
+fn wrong(message: impl Into<String>) -> Mistake {
+    Mistake(message.into())
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Open,
+    Close,
+    Operator(Operator),
+    /// A word, and whether it was in quotes.
+    Word(String, bool),
+}
+
+impl Token {
+    fn shown(&self) -> String {
+        match self {
+            Token::Open => "(".into(),
+            Token::Close => ")".into(),
+            Token::Operator(_) => "an operator".into(),
+            Token::Word(word, _) => word.chars().take(40).collect(),
+        }
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let operators = [
+            ("!=", Operator::Unequal),
+            (">=", Operator::MoreOrEqual),
+            ("<=", Operator::LessOrEqual),
+            ("==", Operator::Equal),
+            ("=", Operator::Equal),
+            ("<", Operator::Less),
+            (">", Operator::More),
+        ];
+        let (token, length) = match (first, operators.iter().find(|it| rest.starts_with(it.0))) {
+            ('(', _) => (Token::Open, 1),
+            (')', _) => (Token::Close, 1),
+            (_, Some((sign, operator))) => (Token::Operator(*operator), sign.len()),
+            ('"' | '\'', _) => {
+                let inner = &rest[1..];
+                let end = inner.find(first).ok_or_else(|| wrong("a quotation mark is not closed"))?;
+                (Token::Word(inner[..end].to_string(), true), end + 2)
+            }
+            _ => {
+                let ends = |it: char| it.is_whitespace() || matches!(it, '(' | ')' | '=' | '!' | '<' | '>' | '"');
+                let end = rest.find(ends).unwrap_or(rest.len());
+                if end == 0 {
+                    return Err(wrong(format!("`{first}` is no operator")));
+                }
+                (Token::Word(rest[..end].to_string(), false), end)
+            }
+        };
+        tokens.push(token);
+        rest = rest[length..].trim_start();
+    }
+    Ok(tokens)
+}
+
+struct Parser<'c, T, E> {
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+    compile: &'c mut dyn FnMut(Comparison) -> Result<T, E>,
+}
+
+impl<T, E: From<Mistake>> Parser<'_, T, E> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at)
+    }
+
+    /// Takes a word such as `AND`.
+    fn keyword(&mut self, name: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Word(word, false)) if word.eq_ignore_ascii_case(name));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn any(&mut self) -> Result<Node<T>, E> {
+        let mut nodes = vec![self.all()?];
+        while self.keyword("OR") {
+            nodes.push(self.all()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Any(nodes) })
+    }
+
+    fn all(&mut self) -> Result<Node<T>, E> {
+        let mut nodes = vec![self.one()?];
+        while self.keyword("AND") {
+            nodes.push(self.one()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes) })
+    }
+
+    fn one(&mut self) -> Result<Node<T>, E> {
+        if self.depth > MOST_DEPTH {
+            return Err(wrong("the filter is nested too deep").into());
+        }
+        self.depth += 1;
+        let node = if self.keyword("NOT") {
+            Node::Not(Box::new(self.one()?))
+        } else if self.peek() == Some(&Token::Open) {
+            self.at += 1;
+            let inner = self.any()?;
+            if self.peek() != Some(&Token::Close) {
+                return Err(wrong("a parenthesis is not closed").into());
+            }
+            self.at += 1;
+            inner
+        } else {
+            self.comparison()?
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn comparison(&mut self) -> Result<Node<T>, E> {
+        let (field, is_quoted) = match self.peek() {
+            Some(Token::Word(name, is_quoted)) => (name.clone(), *is_quoted),
+            Some(other) => return Err(wrong(format!("a field is missing before `{}`", other.shown())).into()),
+            None => return Err(wrong("a condition is missing at the end").into()),
+        };
+        self.at += 1;
+        let wanted = match self.peek() {
+            Some(Token::Operator(operator)) => {
+                let operator = *operator;
+                self.at += 1;
+                let Some(Token::Word(value, _)) = self.peek().cloned() else {
+                    return Err(wrong(format!("a value is missing after `{field}`")).into());
+                };
+                self.at += 1;
+                Some((operator, value))
+            }
+            _ => None,
+        };
+        Ok(Node::Leaf((self.compile)(Comparison { field, is_quoted, wanted })?))
+    }
+}

@@ -1,0 +1,267 @@
+//! Exact values of the cells of a column, with the rows that prove them and the cells that were left out.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bigdecimal::{BigDecimal, RoundingMode, Zero};
+
+use crate::error::{Error, Result};
+use crate::model::{TableCell, TableFunction, TableLeftOut, TableValue};
+use crate::table::Table;
+use crate::table::column::{Column, Kind, Left};
+use crate::table::date::Date;
+
+/// Cells left out for one reason that are named.
+const EXAMPLES: usize = 5;
+/// Bytes of a cell that is named.
+const LONGEST_EXAMPLE: usize = 200;
+/// Decimals of a mean beyond those of its cells.
+const MORE_DECIMALS: i64 = 6;
+
+/// Words that a row of totals begins with, alone in their cell.
+const TOTALS: &[&str] = &[
+    "total",
+    "totals",
+    "grand total",
+    "subtotal",
+    "sub-total",
+    "sum",
+    "summe",
+    "gesamt",
+    "gesamtsumme",
+    "zwischensumme",
+    "insgesamt",
+    "somme",
+    "total général",
+    "totaal",
+    "totale",
+    "suma",
+];
+
+/// Cells that were left out, by reason.
+#[derive(Default)]
+struct LeftOut(BTreeMap<Left, (u64, Vec<TableCell>)>);
+
+impl LeftOut {
+    fn add(&mut self, why: Left, table: &Table, row: usize, text: &str) {
+        let (count, examples) = self.0.entry(why).or_default();
+        *count += 1;
+        if examples.len() < EXAMPLES {
+            let text = text[..text.floor_char_boundary(LONGEST_EXAMPLE)].to_string();
+            examples.push(TableCell { place: table.place(row), text });
+        }
+    }
+
+    fn told(self) -> Vec<TableLeftOut> {
+        let told = |(why, (cells, examples)): (Left, _)| TableLeftOut { reason: why.name().into(), cells, examples };
+        self.0.into_iter().map(told).collect()
+    }
+}
+
+/// Returns those of some rows that sum up others, as their first word says: they would count twice. None where there is
+/// nothing but them.
+pub(super) fn totals(table: &Table, rows: &[usize]) -> HashSet<usize> {
+    let found: HashSet<usize> = rows.iter().copied().filter(|it| is_total(table, *it)).collect();
+    if found.len() == rows.len() { HashSet::new() } else { found }
+}
+
+fn is_total(table: &Table, row: usize) -> bool {
+    let Some(first) = (0..table.width()).map(|it| table.cell(row, it)).find(|it| !it.is_empty()) else { return false };
+    // The longest of them has 14 letters.
+    first.len() < 24 && TOTALS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
+}
+
+/// What is made of which rows.
+pub(super) struct Task<'t> {
+    pub(super) table: &'t Table,
+    /// Rows of totals, which are left out.
+    pub(super) totals: &'t HashSet<usize>,
+    /// Most places of rows that prove a value.
+    pub(super) evidence: usize,
+}
+
+/// A value, and the rows that prove it.
+pub(super) struct Made {
+    pub(super) value: TableValue,
+    /// The first of those rows.
+    pub(super) rows: Vec<usize>,
+    /// The value as it compares with those of other groups.
+    pub(super) order: Option<Order>,
+}
+
+/// A value that compares.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    Number(BigDecimal),
+    Date(Date),
+}
+
+/// Reads a cell as what its column compares by.
+pub(super) fn order(column: &Column, text: &str) -> Result<Order, Left> {
+    match column.kind {
+        Kind::Date => column.date(text).map(Order::Date),
+        _ => column.number(text).map(Order::Number),
+    }
+}
+
+impl Task<'_> {
+    /// Makes a value of some rows.
+    ///
+    /// # Errors
+    /// Nothing but numbers has a sum or a mean, and nothing but numbers and dates a least and a largest.
+    pub(super) fn make(&self, function: TableFunction, column: Option<&Column>, rows: &[usize]) -> Result<Made> {
+        let Some(column) = column else {
+            return match function {
+                TableFunction::Count => Ok(self.count_rows(rows)),
+                _ => Err(Error::invalid(format!("`{}` needs a column", function.name())).field("aggregates")),
+            };
+        };
+        let head = &self.table.heads[column.index];
+        let is_dated = column.kind == Kind::Date && matches!(function, TableFunction::Min | TableFunction::Max);
+        if function == TableFunction::Count {
+            return Ok(self.count(column, rows));
+        }
+        if !is_dated && column.kind != Kind::Number {
+            let what = if matches!(function, TableFunction::Min | TableFunction::Max) {
+                "numbers or dates"
+            } else {
+                "numbers"
+            };
+            let text =
+                format!("`{}` needs {what}, and most cells of `{head}` are {}", function.name(), holds(column.kind));
+            return Err(Error::invalid(text).hint("`count` takes any column").field("aggregates"));
+        }
+        let mut left = LeftOut::default();
+        let mut counted: Vec<(usize, Order)> = Vec::new();
+        for row in rows.iter().copied() {
+            let text = self.table.cell(row, column.index);
+            match order(column, text) {
+                _ if self.totals.contains(&row) => left.add(Left::Total, self.table, row, text),
+                Ok(value) => counted.push((row, value)),
+                Err(why) => left.add(why, self.table, row, text),
+            }
+        }
+        Ok(self.finish(function, column, counted, left))
+    }
+
+    fn finish(&self, function: TableFunction, column: &Column, counted: Vec<(usize, Order)>, left: LeftOut) -> Made {
+        let rows = counted.len() as u64;
+        let order = match function {
+            TableFunction::Min => counted.iter().map(|it| &it.1).min().cloned(),
+            TableFunction::Max => counted.iter().map(|it| &it.1).max().cloned(),
+            _ => (!counted.is_empty()).then(|| Order::Number(sum(&counted))),
+        };
+        let is_extreme = matches!(function, TableFunction::Min | TableFunction::Max);
+        let proves = |it: &&(usize, Order)| !is_extreme || Some(&it.1) == order.as_ref();
+        let proof: Vec<usize> = counted.iter().filter(proves).map(|it| it.0).take(self.evidence).collect();
+        let (order, exact) = match (function, order) {
+            (TableFunction::Avg, Some(Order::Number(sum))) => {
+                let (mean, exact) = mean(&sum, rows);
+                (Some(Order::Number(mean)), exact)
+            }
+            (_, order) => (order, true),
+        };
+        let text = match &order {
+            Some(Order::Number(number)) => Some(number.to_plain_string()),
+            // As it is written: the cell says how exact it is.
+            Some(Order::Date(_)) => proof.first().map(|it| self.table.cell(*it, column.index).to_string()),
+            None => None,
+        };
+        let value = TableValue {
+            function: function.name().into(),
+            column: Some(self.table.heads[column.index].clone()),
+            value: text,
+            unit: column.shown_unit.clone(),
+            exact,
+            rows,
+            left_out: left.told(),
+            evidence: proof.iter().map(|it| self.table.place(*it)).collect(),
+        };
+        Made { value, rows: proof, order }
+    }
+
+    /// Counts the cells of a column that are not empty.
+    fn count(&self, column: &Column, rows: &[usize]) -> Made {
+        let mut left = LeftOut::default();
+        let mut counted = Vec::new();
+        for row in rows.iter().copied() {
+            let text = self.table.cell(row, column.index);
+            match (self.totals.contains(&row), text.is_empty()) {
+                (true, _) => left.add(Left::Total, self.table, row, text),
+                (_, true) => left.add(Left::Empty, self.table, row, text),
+                _ => counted.push(row),
+            }
+        }
+        self.counted(Some(column), &counted, left)
+    }
+
+    fn count_rows(&self, rows: &[usize]) -> Made {
+        let mut left = LeftOut::default();
+        let (totals, counted): (Vec<usize>, Vec<usize>) = rows.iter().partition(|it| self.totals.contains(it));
+        totals.iter().for_each(|it| left.add(Left::Total, self.table, *it, self.table.cell(*it, 0)));
+        self.counted(None, &counted, left)
+    }
+
+    fn counted(&self, column: Option<&Column>, rows: &[usize], left: LeftOut) -> Made {
+        let proof: Vec<usize> = rows.iter().copied().take(self.evidence).collect();
+        let value = TableValue {
+            function: TableFunction::Count.name().into(),
+            column: column.map(|it| self.table.heads[it.index].clone()),
+            value: Some(rows.len().to_string()),
+            unit: None,
+            exact: true,
+            rows: rows.len() as u64,
+            left_out: left.told(),
+            evidence: proof.iter().map(|it| self.table.place(*it)).collect(),
+        };
+        Made { value, rows: proof, order: Some(Order::Number(BigDecimal::from(rows.len() as u64))) }
+    }
+}
+
+fn holds(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Empty => "empty",
+        Kind::Number => "numbers",
+        Kind::Date => "dates",
+        Kind::Flag => "yes or no",
+        Kind::Text => "texts",
+    }
+}
+
+/// The sum, with as many decimals as the number with the most of them.
+fn sum(counted: &[(usize, Order)]) -> BigDecimal {
+    let (sum, decimals) = counted.iter().fold((BigDecimal::zero(), 0), |(sum, decimals), it| match &it.1 {
+        Order::Number(number) => (sum + number, decimals.max(number.fractional_digit_count())),
+        Order::Date(_) => (sum, decimals),
+    });
+    sum.with_scale(decimals)
+}
+
+/// The mean, and whether it is exact: a third is not.
+fn mean(sum: &BigDecimal, rows: u64) -> (BigDecimal, bool) {
+    let count = BigDecimal::from(rows);
+    let (_, decimals) = sum.as_bigint_and_exponent();
+    let mean = (sum / &count).with_scale_round(decimals + MORE_DECIMALS, RoundingMode::HalfEven);
+    let exact = &mean * &count == *sum;
+    let short = mean.normalized();
+    let (_, scale) = short.as_bigint_and_exponent();
+    (if scale < decimals { mean.with_scale(decimals) } else { short }, exact)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_exact_or_says_that_it_is_rounded() {
+        let check = |sum: &str, rows: u64| {
+            let (mean, exact) = mean(&sum.parse().unwrap(), rows);
+            (mean.to_plain_string(), exact)
+        };
+        assert_eq!(check("0.30", 2), ("0.15".into(), true));
+        assert_eq!(check("6.00", 3), ("2.00".into(), true));
+        assert_eq!(check("1", 8), ("0.125".into(), true));
+        assert_eq!(check("10", 3), ("3.333333".into(), false));
+        assert_eq!(check("-2", 3), ("-0.666667".into(), false));
+        assert_eq!(check("600", 3), ("200".into(), true));
+    }
+}

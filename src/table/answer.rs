@@ -1,0 +1,208 @@
+//! Answers of tables to questions in words, where they are sure.
+
+use bigdecimal::BigDecimal;
+
+use crate::model::{TableFunction, TablePeriod, TableRequest, TableResponse, TableRow, TableValue};
+use crate::table::column::Column;
+use crate::table::recognise::{Asked, Intent, Label, MONTHS, asked};
+use crate::table::{Table, query};
+
+/// Most rows that prove an answer.
+const ROWS: u32 = 20;
+
+/// What a table answers to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableAnswer {
+    /// One sentence: `March 2025: 412.50 EUR (sum of amount over 7 rows)`.
+    pub text: String,
+    /// The value alone, an exact decimal number.
+    pub value: String,
+    /// Its unit or currency, where the cells or the head name one.
+    pub unit: Option<String>,
+    /// Index of the table among those that were asked.
+    pub table: usize,
+    /// Rows that prove it, with their places; at most 20.
+    pub rows: Vec<TableRow>,
+    /// How many rows prove it.
+    pub total_rows: u64,
+    /// How sure it is, 0 to 1: 0.9 where every word names a column or a value, less where a column was chosen by rule.
+    pub confidence: f32,
+    /// The request that gives it.
+    pub request: TableRequest,
+}
+
+/// Answers a question from tables; none where no table answers it surely, or where two answer differently.
+///
+/// The tables are those of [`crate::table::of_document`]; `name` of a table may be set to the path of its file, so that a year
+/// in it counts. What a question asks is known before a cell is looked at, so that other questions cost next to nothing; a
+/// table of more than half a million cells is not asked.
+pub fn answer(question: &str, tables: &[Table]) -> Option<TableAnswer> {
+    let mut found: Option<TableAnswer> = None;
+    for (index, table) in tables.iter().enumerate() {
+        let Some(own) = answer_of(question, table, index) else { continue };
+        match &found {
+            Some(other) if other.text != own.text => return None,
+            Some(_) => {}
+            None => found = Some(own),
+        }
+    }
+    found
+}
+
+fn answer_of(question: &str, table: &Table, index: usize) -> Option<TableAnswer> {
+    let asked = asked(question, table)?;
+    if asked.of_any_year.is_some_and(|it| !is_of_one_year(table, it)) {
+        return None;
+    }
+    let request = TableRequest { limit: Some(ROWS), ..asked.request.clone() };
+    let response = query::run(std::slice::from_ref(table), &as_first(&request)).ok()?;
+    let (text, value, rows, total_rows) = match asked.label {
+        Label::Row => single(&asked, response)?,
+        _ => best(&asked, table, response)?,
+    };
+    let is_doubtful = |it: &str| matches!(it, "ambiguous" | "unit" | "too long" | "no date");
+    if value.left_out.iter().any(|it| is_doubtful(&it.reason)) {
+        return None;
+    }
+    let unread: u64 = value.left_out.iter().filter(|it| it.reason == "no number").map(|it| it.cells).sum();
+    let (text, less) = match unread {
+        0 => (text, 0.0),
+        1 => (format!("{text}; 1 cell is no number"), 0.1),
+        _ => (format!("{text}; {unread} cells are no numbers"), 0.1),
+    };
+    Some(TableAnswer {
+        text,
+        unit: value.unit,
+        value: value.value?,
+        table: index,
+        rows,
+        total_rows,
+        confidence: asked.confidence - less,
+        request,
+    })
+}
+
+/// The request as it is asked of the table alone.
+fn as_first(request: &TableRequest) -> TableRequest {
+    TableRequest { table: None, sheet: None, ..request.clone() }
+}
+
+fn is_of_one_year(table: &Table, column: usize) -> bool {
+    let column = Column::read(table, column, None);
+    let mut years = (0..table.len()).filter_map(|it| column.date(table.cell(it, column.index)).ok()?.year);
+    let first = years.next();
+    years.all(|it| Some(it) == first)
+}
+
+/// Says whether every row with something in a column of dates is in a period.
+fn all_dated(table: &Table, column: usize, period: TablePeriod) -> bool {
+    let column = Column::read(table, column, None);
+    let is_dated = |row: usize| match table.cell(row, column.index) {
+        "" => true,
+        text => column.date(text).ok().and_then(|it| it.period(period)).is_some(),
+    };
+    (0..table.len()).all(is_dated)
+}
+
+type Told = (String, TableValue, Vec<TableRow>, u64);
+
+/// A value of all rows that meet the filter.
+fn single(asked: &Asked, response: TableResponse) -> Option<Told> {
+    let value = response.result.first()?.clone();
+    if value.rows == 0 {
+        return None;
+    }
+    let column = value.column.clone().unwrap_or_default();
+    let about = if asked.subject.is_empty() { String::new() } else { format!("{}: ", asked.subject.join(", ")) };
+    let amount = amount(&value)?;
+    let text = match asked.intent {
+        Intent::Most | Intent::Least => {
+            let row = response.rows.first()?;
+            let more = response.rows.len() - 1;
+            let also = if more > 0 { format!(", and {more} more") } else { String::new() };
+            format!("{}: {amount} ({} of {column}, {}{also})", label(row, asked), extreme(asked.intent), row.place)
+        }
+        Intent::Count if asked.measure.is_none() => {
+            format!("{about}{amount} {}", if value.rows == 1 { "row" } else { "rows" })
+        }
+        Intent::Mean => format!(
+            "{about}{amount} (mean of {column} over {}{})",
+            rows(value.rows),
+            if value.exact { "" } else { ", rounded" }
+        ),
+        Intent::Sum | Intent::Count => format!("{about}{amount} (sum of {column} over {})", rows(value.rows)),
+    };
+    let total =
+        if matches!(asked.intent, Intent::Most | Intent::Least) { response.rows.len() as u64 } else { value.rows };
+    Some((text, value, response.rows.clone(), total))
+}
+
+/// The group with the most or the least; several where they have the same.
+fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
+    let first = response.groups.first()?;
+    let value = first.result.first()?.clone();
+    let amount = amount(&value)?;
+    let ties: Vec<&str> = response
+        .groups
+        .iter()
+        .filter(|it| it.result.first().is_some_and(|it| is_same(it, &value)))
+        .map(|it| it.key.as_str())
+        .collect();
+    // A row that is in no group, or a cell that was not counted, could make another group the best.
+    let is_open = match asked.label {
+        Label::Period(column, period) => !all_dated(table, column, period),
+        _ => false,
+    };
+    let is_counted =
+        |it: &TableValue| it.left_out.iter().all(|it| matches!(it.reason.as_str(), "empty" | "total" | "no number"));
+    if ties.len() > 2 || is_open || !response.result.iter().all(is_counted) {
+        return None;
+    }
+    let keys: Vec<String> = ties.iter().map(|it| shown_key(it, asked)).collect();
+    let each = if keys.len() > 1 { " each" } else { "" };
+    let column = value.column.clone().unwrap_or_default();
+    let about = if asked.subject.is_empty() { String::new() } else { format!(" in {}", asked.subject.join(", ")) };
+    let how = if value.function == TableFunction::Sum.name() { "sum" } else { "value" };
+    let text = format!("{}: {amount}{each} ({how} of {column}{about} over {})", keys.join(" and "), rows(value.rows));
+    Some((text, value.clone(), response.rows.clone(), value.rows))
+}
+
+/// Says whether two values are the same number, however many decimals they have.
+fn is_same(one: &TableValue, other: &TableValue) -> bool {
+    let number = |it: &TableValue| it.value.as_deref()?.parse::<BigDecimal>().ok();
+    number(one) == number(other)
+}
+
+fn amount(value: &TableValue) -> Option<String> {
+    let number = value.value.clone()?;
+    Some(match value.unit.as_deref() {
+        Some(unit @ ("%" | "‰")) => format!("{number}{unit}"),
+        Some(unit) => format!("{number} {unit}"),
+        None => number,
+    })
+}
+
+fn rows(count: u64) -> String {
+    if count == 1 { "1 row".into() } else { format!("{count} rows") }
+}
+
+fn extreme(intent: Intent) -> &'static str {
+    if intent == Intent::Least { "least" } else { "largest" }
+}
+
+/// What a row is about: its first words.
+fn label(row: &TableRow, asked: &Asked) -> String {
+    let is_told = |(at, cell): &(usize, &String)| {
+        Some(*at) != asked.measure && !cell.is_empty() && !crate::table::number::is_number(cell)
+    };
+    let cells: Vec<&str> = row.cells.iter().enumerate().filter(is_told).map(|it| it.1.as_str()).take(4).collect();
+    if cells.is_empty() { row.place.clone() } else { cells.join(", ") }
+}
+
+/// `2025-03` as `March 2025`.
+fn shown_key(key: &str, asked: &Asked) -> String {
+    let Label::Period(_, TablePeriod::Month) = asked.label else { return key.to_string() };
+    let Some((year, month)) = key.rsplit_once('-') else { return key.to_string() };
+    let name = month.parse::<usize>().ok().and_then(|it| MONTHS.get(it.checked_sub(1)?)).copied().unwrap_or(month);
+    if year.trim_matches('-').is_empty() { name.to_string() } else { format!("{name} {year}") }
+}

@@ -1,0 +1,301 @@
+//! Cells to dates: `2025-03-06`, `6.3.2025`, `06/03/2025`, `6 March 2025`, `März 2025`, `2025-03`, `March`.
+//!
+//! What stands in a cell has to be a date as a whole. Of `03/06/2025` the rest of the column tells which number is the
+//! month; where it does not, it is none.
+
+use chrono::{Datelike, NaiveDate};
+
+use crate::model::TablePeriod;
+
+/// Names of the months in English, German and French, without dots; shorter forms begin them.
+const MONTHS: [&[&str]; 12] = [
+    &["january", "januar", "jänner", "janvier"],
+    &["february", "februar", "feber", "février"],
+    &["march", "märz", "maerz", "mars", "mrz"],
+    &["april", "avril"],
+    &["may", "mai"],
+    &["june", "juni", "juin"],
+    &["july", "juli", "juillet"],
+    &["august", "août"],
+    &["september", "septembre", "sept"],
+    &["october", "oktober", "octobre"],
+    &["november", "novembre"],
+    &["december", "dezember", "décembre"],
+];
+/// Letters of the shortest form of a month.
+const SHORTEST_MONTH: usize = 3;
+/// Characters of the longest date.
+const LONGEST: usize = 40;
+
+/// A date, as exact as it is written: a year at least, or a month of any year.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Date {
+    /// None of a month alone.
+    pub(crate) year: Option<i32>,
+    /// None of a year alone.
+    pub(crate) month: Option<u32>,
+    /// None of a month or a year.
+    pub(crate) day: Option<u32>,
+    /// Seconds since midnight.
+    seconds: u32,
+}
+
+impl Date {
+    /// Returns the first second that is in it, in seconds since the epoch as if it were UTC; none of a month alone.
+    pub(crate) fn start(self) -> Option<i64> {
+        let day = NaiveDate::from_ymd_opt(self.year?, self.month.unwrap_or(1), self.day.unwrap_or(1))?;
+        Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp() + i64::from(self.seconds))
+    }
+
+    /// Returns the first second behind it: that of the next year, month or day, or the next second.
+    pub(crate) fn end(self) -> Option<i64> {
+        if self.seconds > 0 {
+            return Some(self.start()? + 1);
+        }
+        let (year, month) = (self.year?, self.month);
+        let next = match (month, self.day) {
+            (None, _) => NaiveDate::from_ymd_opt(year.checked_add(1)?, 1, 1)?,
+            (Some(12), None) => NaiveDate::from_ymd_opt(year.checked_add(1)?, 1, 1)?,
+            (Some(month), None) => NaiveDate::from_ymd_opt(year, month + 1, 1)?,
+            (Some(month), Some(day)) => NaiveDate::from_ymd_opt(year, month, day)?.succ_opt()?,
+        };
+        Some(next.and_hms_opt(0, 0, 0)?.and_utc().timestamp())
+    }
+
+    /// Returns the name of the period that it is in: `2025`, `2025-Q1`, `2025-03`, `2025-03-06`; none where it is not as
+    /// exact as that.
+    pub(crate) fn period(self, period: TablePeriod) -> Option<String> {
+        let (year, month) = (self.year, self.month);
+        Some(match period {
+            TablePeriod::Year => format!("{:04}", year?),
+            TablePeriod::Quarter => format!("{:04}-Q{}", year?, (month? - 1) / 3 + 1),
+            TablePeriod::Month => match year {
+                Some(year) => format!("{year:04}-{:02}", month?),
+                None => format!("--{:02}", month?),
+            },
+            TablePeriod::Day => format!("{:04}-{:02}-{:02}", year?, month?, self.day?),
+        })
+    }
+}
+
+/// Which of two numbers with slashes between is the day, as far as a column shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    day_first: bool,
+    month_first: bool,
+}
+
+impl Order {
+    /// Learns from a cell.
+    pub(crate) fn learn(&mut self, text: &str) {
+        if let Some([first, second, _]) = slashes(text) {
+            self.day_first |= first > 12 && second <= 12;
+            self.month_first |= second > 12 && first <= 12;
+        }
+    }
+
+    /// Reads a cell of the column.
+    pub(crate) fn read(self, text: &str) -> Option<Date> {
+        let text = text.trim();
+        if text.len() > LONGEST || text.len() < SHORTEST_MONTH {
+            return None;
+        }
+        if let Some([first, second, year]) = slashes(text) {
+            let is_day_first = match (first == second, self.day_first, self.month_first) {
+                (true, ..) | (_, true, false) => true,
+                (_, false, true) => false,
+                _ => return None,
+            };
+            let (day, month) = if is_day_first { (first, second) } else { (second, first) };
+            return date(i32::try_from(year).ok()?, month, Some(day));
+        }
+        iso(text).or_else(|| dotted(text)).or_else(|| worded(text))
+    }
+}
+
+/// Says whether a text is a date in one way or another.
+pub(crate) fn is_date(text: &str) -> bool {
+    Order { day_first: true, month_first: false }.read(text).is_some() || slashes(text).is_some()
+}
+
+/// Returns the month that a word names, in any of the languages; shorter forms count, `may` and `mar` among them.
+pub(crate) fn month(word: &str) -> Option<u32> {
+    let word = word.trim_end_matches('.').to_lowercase();
+    if word.chars().count() < SHORTEST_MONTH {
+        return None;
+    }
+    let is_short = word.chars().count() <= SHORTEST_MONTH + 1;
+    let names = |names: &&[&str]| names.iter().any(|it| *it == word || is_short && it.starts_with(&word));
+    let found = MONTHS.iter().position(|it| names(&it))?;
+    u32::try_from(found + 1).ok()
+}
+
+fn date(year: i32, month: u32, day: Option<u32>) -> Option<Date> {
+    NaiveDate::from_ymd_opt(year, month, day.unwrap_or(1)).filter(|it| (1000..=9999).contains(&it.year()))?;
+    Some(Date { year: Some(year), month: Some(month), day, seconds: 0 })
+}
+
+/// The whole numbers between these signs, each of so many digits at most.
+fn numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
+    let mut numbers = [0; N];
+    let mut parts = text.split(sign);
+    for number in &mut numbers {
+        let part = parts.next()?.trim();
+        let digits = (1..=4).contains(&part.len()) && part.bytes().all(|it| it.is_ascii_digit());
+        *number = if digits { part.parse().ok()? } else { return None };
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
+/// `a/b/year`.
+fn slashes(text: &str) -> Option<[u32; 3]> {
+    let found: [u32; 3] = numbers(text.trim(), '/')?;
+    (found[2] >= 1000 && (1..=31).contains(&found[0]) && (1..=31).contains(&found[1])).then_some(found)
+}
+
+/// `2025-03-06`, perhaps with a time, `2025/03/06`, `2025-03`, and `2025-Q1` as its first month is none.
+fn iso(text: &str) -> Option<Date> {
+    let (day, time) = match text.split_once(['T', ' ']) {
+        Some((day, time)) => (day, Some(time.trim())),
+        None => (text, None),
+    };
+    let found = numbers::<3>(day, '-').or_else(|| numbers::<3>(day, '/')).filter(|it| it[0] >= 1000);
+    if let Some([year, month, day]) = found {
+        let date = date(i32::try_from(year).ok()?, month, Some(day))?;
+        return Some(Date { seconds: time.map_or(Some(0), seconds)?, ..date });
+    }
+    let [year, month] = numbers::<2>(day, '-').filter(|it| it[0] >= 1000 && time.is_none())?;
+    date(i32::try_from(year).ok()?, month, None)
+}
+
+/// `08:30`, `08:30:59.5Z`; where it holds is not looked at.
+fn seconds(time: &str) -> Option<u32> {
+    let time = time.trim_end_matches('Z');
+    let time = time.find(['+', '-']).map_or(time, |at| &time[..at]);
+    let time = time.split('.').next()?;
+    let [hour, minute, second] = numbers::<3>(time, ':').or_else(|| numbers::<2>(time, ':').map(|[a, b]| [a, b, 0]))?;
+    (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
+}
+
+/// `6.3.2025` and `06.03.25`.
+fn dotted(text: &str) -> Option<Date> {
+    let (day, time) =
+        text.split_once(' ').filter(|it| it.1.contains(':')).map_or((text, None), |it| (it.0, Some(it.1)));
+    let [day, month, year] = numbers::<3>(day, '.')?;
+    let year = if year < 100 && text.len() >= "1.1.25".len() { year + 2000 } else { year };
+    let found = date(i32::try_from(year).ok()?, month, Some(day))?;
+    Some(Date { seconds: time.map_or(Some(0), seconds)?, ..found })
+}
+
+/// `6 March 2025`, `March 6, 2025`, `6. März 2025`, `Mar 2025`, `March`.
+fn worded(text: &str) -> Option<Date> {
+    let mut words = text.split(|it: char| it.is_whitespace() || it == ',').filter(|it| !it.is_empty());
+    let parts = [words.next(), words.next(), words.next()];
+    if words.next().is_some() {
+        return None;
+    }
+    let number = |it: &str| it.trim_end_matches(['.', 't', 'h', 's', 'n', 'd', 'r']).parse::<u32>().ok();
+    let year = |it: &str| it.parse::<i32>().ok().filter(|it| (1000..=9999).contains(it));
+    match parts {
+        [Some(name), None, None] => Some(Date { year: None, month: Some(month(name)?), day: None, seconds: 0 }),
+        [Some(name), Some(last), None] => date(year(last)?, month(name)?, None),
+        [Some(first), Some(second), Some(last)] => match month(first) {
+            Some(month) => date(year(last)?, month, Some(number(second)?)),
+            None => date(year(last)?, month(second)?, Some(number(first)?)),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(column: &[&str], text: &str) -> Option<String> {
+        let mut order = Order::default();
+        column.iter().chain([&text]).for_each(|it| order.learn(it));
+        let date = order.read(text)?;
+        let part = |it: Option<u32>| it.map(|it| format!("-{it:02}")).unwrap_or_default();
+        let time = if date.seconds > 0 { format!(" {}", date.seconds) } else { String::new() };
+        Some(format!("{}{}{}{time}", date.year.unwrap_or(0), part(date.month), part(date.day)))
+    }
+
+    #[test]
+    fn dates_are_read_however_they_are_written() {
+        for (text, expected) in [
+            ("2025-03-06", "2025-03-06"),
+            ("2025/03/06", "2025-03-06"),
+            ("2025-11-08T00:15:00Z", "2025-11-08 900"),
+            ("2025-11-08 00:15:00+01:00", "2025-11-08 900"),
+            ("2025-03", "2025-03"),
+            ("6.3.2025", "2025-03-06"),
+            ("06.03.25", "2025-03-06"),
+            ("13/01/2025", "2025-01-13"),
+            ("01/13/2025", "2025-01-13"),
+            ("6 March 2025", "2025-03-06"),
+            ("6. März 2025", "2025-03-06"),
+            ("March 6, 2025", "2025-03-06"),
+            ("6th Sept. 2025", "2025-09-06"),
+            ("Dez 2025", "2025-12"),
+            ("January", "0-01"),
+            ("juin", "0-06"),
+        ] {
+            assert_eq!(read(&[], text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_none() {
+        for text in [
+            "",
+            "2025",
+            "2025-13-01",
+            "2025-02-30",
+            "31.02.2025",
+            "12.5",
+            "1.2.3.4",
+            "03/06/2025",
+            "Marchand",
+            "the March",
+            "2024-25",
+            "O-118",
+            "1/2",
+            "é\u{301}é",
+            "mayor",
+            "2025-1-1x",
+            &"1".repeat(100),
+        ] {
+            assert_eq!(read(&[], text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_of_the_column_tells_the_day_from_the_month() {
+        assert_eq!(read(&["13/01/2025"], "03/06/2025").as_deref(), Some("2025-06-03"));
+        assert_eq!(read(&["01/13/2025"], "03/06/2025").as_deref(), Some("2025-03-06"));
+        assert_eq!(read(&["01/13/2025", "13/01/2025"], "03/06/2025"), None);
+        assert_eq!(read(&[], "05/05/2025").as_deref(), Some("2025-05-05"));
+    }
+
+    #[test]
+    fn a_date_is_as_long_as_it_is_exact() {
+        let spans = |text: &str| {
+            let date = Order::default().read(text).unwrap();
+            date.end().unwrap() - date.start().unwrap()
+        };
+        assert_eq!(spans("2024-02"), 29 * 86_400);
+        assert_eq!(spans("2024-12"), 31 * 86_400);
+        assert_eq!(spans("2024-12-31"), 86_400);
+        assert_eq!(spans("2024-12-31T10:00"), 1);
+        assert_eq!(Order::default().read("May").unwrap().start(), None);
+    }
+
+    #[test]
+    fn a_date_is_in_its_periods() {
+        let date = Order::default().read("2025-05-19").unwrap();
+        let named = TablePeriod::ALL.map(|it| date.period(it).unwrap());
+        assert_eq!(named, ["2025", "2025-Q2", "2025-05", "2025-05-19"]);
+        assert_eq!(Order::default().read("2025-05").unwrap().period(TablePeriod::Day), None);
+        assert_eq!(Order::default().read("May").unwrap().period(TablePeriod::Month).as_deref(), Some("--05"));
+    }
+}

@@ -1,0 +1,431 @@
+//! Cells to exact numbers: `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `(12.50)`, `−3 °C`, `€ 5`, `12,5 %`.
+//!
+//! One sign may stand between thousands in one country and before decimals in another. What a cell leaves open, as
+//! `1,234` does, the rest of its column decides; where that does not, it stays [`Cell::Ambiguous`].
+
+use bigdecimal::BigDecimal;
+
+/// Digits of the longest number that is counted: more are no amounts, and cost time.
+const MOST_DIGITS: usize = 60;
+/// Largest power of ten in scientific notation, either way.
+const MOST_EXPONENT: i64 = 60;
+/// Characters of the longest unit.
+const MOST_UNIT: usize = 12;
+
+/// Signs of currencies.
+const CURRENCY_SIGNS: &str = "€$£¥₹₽₩₺₪฿¢₫₴₦₱₡₲₵₸₮";
+/// Names of currencies; they may stand before a number too.
+const CURRENCIES: &str = "\
+    eur usd gbp chf jpy cny sek nok dkk pln czk huf ron bgn try rub inr aud cad nzd brl mxn zar sgd hkd krw ils isk \
+    kr fr. sfr. zł kč ft rs rs. us$ r$ a$ c$ euro euros";
+/// Units that may follow a number at once: of other letters, as in `12a`, it is unclear what they are.
+const ATTACHED: &str = "\
+    kg g mg t lb oz km m cm mm µm m2 m3 m² m³ l ml cl hl kwh mwh wh w kw mw v ma hz khz mhz ghz h min s ms gb mb kb \
+    tb gib mib kib % ‰ ° °c °f k pa hpa bar nm j kj kcal km/h m/s ha";
+
+/// What a cell says as a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// A number, with its unit as it is written; no unit is an empty text.
+    Number(BigDecimal, String),
+    /// It could be two numbers.
+    Ambiguous,
+    /// It has more digits than are counted.
+    TooLong,
+    /// It is no number.
+    None,
+}
+
+/// How the digits of a number are parted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Digits only.
+    Plain,
+    /// Once a sign before decimals.
+    Decimal(char),
+    /// Signs between thousands, and perhaps one before decimals.
+    Grouped(char, Option<char>),
+    /// Once a sign before three digits.
+    Unclear(char),
+}
+
+/// The parts of a number as it is written.
+struct Parts<'t> {
+    is_negative: bool,
+    core: &'t str,
+    form: Form,
+    exponent: i64,
+    unit: &'t str,
+}
+
+/// What the cells of a column show of its signs, and what is known beside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Habit {
+    comma_decimal: bool,
+    comma_group: bool,
+    dot_decimal: bool,
+    dot_group: bool,
+    /// The decimal sign that the caller names.
+    named: Option<char>,
+    /// Whether all numbers have a dot before decimals.
+    has_dots: bool,
+}
+
+impl Habit {
+    /// What is known before the cells are looked at.
+    pub(crate) fn new(named: Option<char>, has_dots: bool) -> Habit {
+        Habit { named, has_dots, ..Habit::default() }
+    }
+
+    /// Learns from a cell; returns its unit where it is a number.
+    pub(crate) fn learn<'t>(&mut self, text: &'t str) -> Option<&'t str> {
+        let parts = parts(text)?;
+        let mut note = |sign: char, is_decimal: bool| match (sign, is_decimal) {
+            (',', true) => self.comma_decimal = true,
+            (',', false) => self.comma_group = true,
+            ('.', true) => self.dot_decimal = true,
+            ('.', false) => self.dot_group = true,
+            _ => {}
+        };
+        match parts.form {
+            Form::Decimal(sign) => note(sign, true),
+            Form::Grouped(group, decimal) => {
+                note(group, false);
+                decimal.into_iter().for_each(|it| note(it, true));
+            }
+            Form::Plain | Form::Unclear(_) => {}
+        }
+        Some(parts.unit)
+    }
+
+    /// Says whether the one sign of an unclear number stands before decimals; none where that stays open.
+    fn is_decimal(self, sign: char) -> Option<bool> {
+        if let Some(named) = self.named {
+            return Some(sign == named);
+        }
+        let (decimal, group) = match sign {
+            '.' if self.has_dots => (true, false),
+            '.' => (self.dot_decimal || self.comma_group, self.dot_group || self.comma_decimal),
+            _ => (self.comma_decimal || self.dot_group, self.comma_group || self.dot_decimal),
+        };
+        (decimal != group).then_some(decimal)
+    }
+
+    /// Reads a cell of the column.
+    pub(crate) fn read(self, text: &str) -> Cell {
+        let Some(parts) = parts(text) else { return Cell::None };
+        let decimal = match parts.form {
+            Form::Plain => None,
+            Form::Decimal(sign) => Some(sign),
+            Form::Grouped(_, decimal) => decimal,
+            Form::Unclear(sign) => match self.is_decimal(sign) {
+                Some(true) => Some(sign),
+                Some(false) => None,
+                None => return Cell::Ambiguous,
+            },
+        };
+        let mut digits = String::with_capacity(parts.core.len() + 2);
+        digits.extend(parts.is_negative.then_some('-'));
+        digits.extend(parts.core.chars().filter_map(|it| match it {
+            it if it.is_ascii_digit() => Some(it),
+            it if Some(it) == decimal => Some('.'),
+            _ => None,
+        }));
+        if digits.len() > MOST_DIGITS {
+            return Cell::TooLong;
+        }
+        let Ok(number) = digits.parse::<BigDecimal>() else { return Cell::None };
+        let number = match parts.exponent {
+            0 => number,
+            exponent => {
+                let (whole, scale) = number.into_bigint_and_exponent();
+                BigDecimal::new(whole, scale - exponent).with_scale((scale - exponent).max(0))
+            }
+        };
+        Cell::Number(number, parts.unit.to_string())
+    }
+}
+
+/// Returns the number that a person writes in a request: a dot before decimals unless the text says otherwise.
+pub(crate) fn written(text: &str) -> Option<BigDecimal> {
+    match Habit::new(None, true).read(text) {
+        Cell::Number(number, _) => Some(number),
+        _ => None,
+    }
+}
+
+/// Says whether a text is a number in one way or another.
+pub(crate) fn is_number(text: &str) -> bool {
+    parts(text).is_some()
+}
+
+/// Says whether it is a whole number that may be a year.
+pub(crate) fn is_year(text: &str) -> bool {
+    text.len() == 4 && text.bytes().all(|it| it.is_ascii_digit()) && (text.starts_with("19") || text.starts_with("20"))
+}
+
+/// Says whether a word, in any case, is one of a list.
+fn is_in(list: &str, word: &str) -> bool {
+    let word = word.to_lowercase();
+    list.split(' ').any(|it| it == word)
+}
+
+/// Says whether a unit is a currency.
+pub(crate) fn is_currency(unit: &str) -> bool {
+    let mut letters = unit.chars();
+    let is_sign = matches!((letters.next(), letters.next()), (Some(sign), None) if CURRENCY_SIGNS.contains(sign));
+    is_sign || is_in(CURRENCIES, unit)
+}
+
+/// Returns the one name of a unit that is written in several ways, in lower case.
+pub(crate) fn unit_name(unit: &str) -> String {
+    let unit = unit.to_lowercase();
+    match unit.as_str() {
+        "€" | "euro" | "euros" => "eur".into(),
+        "£" => "gbp".into(),
+        "us$" => "usd".into(),
+        "fr." | "sfr." => "chf".into(),
+        _ => unit,
+    }
+}
+
+/// Says whether a word is a unit that is told without a number beside it.
+pub(crate) fn is_known_unit(word: &str) -> bool {
+    is_currency(word) || word.len() > 1 && is_in(ATTACHED, word)
+}
+
+fn parts(text: &str) -> Option<Parts<'_>> {
+    let text = text.trim();
+    // Most cells of a table are no numbers: told by their first letters.
+    let first = text.find(|it: char| it.is_ascii_digit())?;
+    let first = text[..first].strip_suffix(['.', ',']).map_or(first, str::len);
+    let (before, rest) = text.split_at(first);
+    let (is_bracketed, is_negative, before) = opening(before)?;
+    let length = rest.find(|it: char| !is_part(it)).unwrap_or(rest.len());
+    let core = rest[..length].trim_end();
+    let (exponent, behind) = exponent(&rest[core.len()..]);
+    let is_apart = behind.starts_with(char::is_whitespace);
+    let behind = behind.trim();
+    let behind = if is_bracketed { behind.strip_suffix(')')?.trim_end() } else { behind };
+    let (is_trailing, behind) = match behind.strip_suffix(['-', '\u{2212}']) {
+        Some(rest) if !is_negative && !is_bracketed => (true, rest.trim_end()),
+        _ => (false, behind),
+    };
+    let unit = match (before, behind) {
+        ("", unit) if unit.is_empty() || is_unit(unit, is_apart) => unit,
+        (unit, "") if is_currency(unit) => unit,
+        _ => return None,
+    };
+    let form = form(core)?;
+    Some(Parts { is_negative: is_negative || is_bracketed || is_trailing, core, form, exponent, unit })
+}
+
+/// Reads what stands before the digits: a bracket, a sign, a currency.
+fn opening(before: &str) -> Option<(bool, bool, &str)> {
+    let mut rest = before.trim();
+    let (mut is_bracketed, mut signs, mut is_negative) = (false, 0, false);
+    let mut take = |rest: &mut &str| {
+        for (sign, negative) in [('-', true), ('\u{2212}', true), ('+', false)] {
+            let cut =
+                rest.strip_prefix(sign).map(str::trim_start).or_else(|| rest.strip_suffix(sign).map(str::trim_end));
+            if let Some(cut) = cut {
+                (*rest, is_negative) = (cut, is_negative || negative);
+                signs += 1;
+            }
+        }
+    };
+    take(&mut rest);
+    if let Some(inner) =
+        rest.strip_prefix('(').map(str::trim_start).or_else(|| rest.strip_suffix('(').map(str::trim_end))
+    {
+        (rest, is_bracketed) = (inner, true);
+    }
+    take(&mut rest);
+    (signs < 2 && !(is_bracketed && signs > 0)).then_some((is_bracketed, is_negative, rest))
+}
+
+fn is_part(letter: char) -> bool {
+    letter.is_ascii_digit() || matches!(letter, '.' | ',' | '\'' | '\u{2019}') || letter.is_whitespace()
+}
+
+/// Reads `e-7`.
+fn exponent(behind: &str) -> (i64, &str) {
+    let none = (0, behind);
+    let Some(rest) = behind.strip_prefix(['e', 'E']) else { return none };
+    let end = rest.find(|it: char| !it.is_ascii_digit() && !matches!(it, '+' | '-')).unwrap_or(rest.len());
+    match rest[..end].parse::<i64>() {
+        Ok(exponent) if exponent.abs() <= MOST_EXPONENT => (exponent, &rest[end..]),
+        _ => none,
+    }
+}
+
+/// Says whether what stands behind a number is a unit: one word that is none, or one that is known.
+fn is_unit(unit: &str, is_apart: bool) -> bool {
+    if is_currency(unit) || is_in(ATTACHED, unit) {
+        return true;
+    }
+    let of_unit = |it: char| it.is_alphanumeric() || matches!(it, '/' | '²' | '³' | '°' | '%' | '·' | '.');
+    is_apart
+        && unit.chars().count() <= MOST_UNIT
+        && unit.chars().next().is_some_and(char::is_alphabetic)
+        && unit.chars().all(of_unit)
+}
+
+/// Tells how digits are parted; none of what is no number, e.g. a date.
+fn form(core: &str) -> Option<Form> {
+    if core.bytes().all(|it| it.is_ascii_digit()) {
+        return (!core.is_empty()).then_some(Form::Plain);
+    }
+    let sign = |it: char| match it {
+        '\u{2019}' => '\'',
+        it if it.is_whitespace() => ' ',
+        it => it,
+    };
+    let signs: Vec<char> = core.chars().filter(|it| !it.is_ascii_digit()).map(sign).collect();
+    let parts: Vec<&str> = core.split(|it: char| !it.is_ascii_digit()).collect();
+    let (last, first) = (*signs.last()?, signs[0]);
+    let is_decimal = |it: char| matches!(it, '.' | ',');
+    // Behind the last sign stand digits; nothing else has to stand before the first than for `.5`.
+    if parts.last()?.is_empty() || parts[0].is_empty() && !(signs.len() == 1 && is_decimal(last)) {
+        return None;
+    }
+    if signs.iter().all(|it| *it == first) {
+        return match parts[..] {
+            [before, behind] if is_decimal(first) => {
+                let is_open = behind.len() == 3 && (1..=3).contains(&before.len()) && !before.starts_with('0');
+                Some(if is_open { Form::Unclear(first) } else { Form::Decimal(first) })
+            }
+            _ => are_groups(&parts, first).then_some(Form::Grouped(first, None)),
+        };
+    }
+    let group = signs[..signs.len() - 1].iter().all(|it| *it == first) && is_decimal(last);
+    (group && are_groups(&parts[..parts.len() - 1], first)).then_some(Form::Grouped(first, Some(last)))
+}
+
+/// Says whether digits are grouped as thousands are, or as lakhs with commas.
+fn are_groups(groups: &[&str], sign: char) -> bool {
+    let [first, middle @ .., last] = groups else { return groups.len() == 1 };
+    let lakhs = sign == ',' && first.len() < 3 && middle.iter().all(|it| it.len() == 2);
+    last.len() == 3 && (1..=3).contains(&first.len()) && (middle.iter().all(|it| it.len() == 3) || lakhs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(column: &[&str], text: &str) -> String {
+        let mut habit = Habit::default();
+        column.iter().chain([&text]).for_each(|it| drop(habit.learn(it)));
+        match habit.read(text) {
+            Cell::Number(number, unit) => format!("{} {unit}", number.to_plain_string()).trim_end().to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn numbers_of_many_places_are_read() {
+        for (text, expected) in [
+            ("1,234.56", "1234.56"),
+            ("1.234,56", "1234.56"),
+            ("1 234,56", "1234.56"),
+            ("1\u{a0}234,56", "1234.56"),
+            ("1\u{202f}234\u{202f}567", "1234567"),
+            ("1'234.56", "1234.56"),
+            ("1\u{2019}234\u{2019}567.5", "1234567.5"),
+            ("12,34,567.8", "1234567.8"),
+            ("1,234,567", "1234567"),
+            ("1.234.567", "1234567"),
+            ("0,123", "0.123"),
+            ("0.123", "0.123"),
+            ("12,5", "12.5"),
+            ("1234,567", "1234.567"),
+            (".5", "0.5"),
+            ("-.5", "-0.5"),
+            ("€ 1.234,50", "1234.50 €"),
+            ("$-5", "-5 $"),
+            ("-$5.10", "-5.10 $"),
+            ("12 EUR", "12 EUR"),
+            ("CHF 1'234.50", "1234.50 CHF"),
+            ("12,5 %", "12.5 %"),
+            ("12.5%", "12.5 %"),
+            ("(1,234.50)", "-1234.50"),
+            ("($12.00)", "-12.00 $"),
+            ("\u{2212}3,5 °C", "-3.5 °C"),
+            ("- 7", "-7"),
+            ("+7", "7"),
+            ("12.50-", "-12.50"),
+            ("7.1 m3", "7.1 m3"),
+            ("5kg", "5 kg"),
+            ("60 km/h", "60 km/h"),
+            ("1e3", "1000"),
+            ("1.5E-3", "0.0015"),
+            ("007", "7"),
+            ("  42  ", "42"),
+        ] {
+            assert_eq!(read(&[], text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in [
+            "",
+            "-",
+            "n/a",
+            "abc",
+            "2025-01-14",
+            "14.01.2025",
+            "10:30",
+            "1/2",
+            "12a",
+            "1st",
+            "3 of 5",
+            "12 Main Street",
+            "1.2.3",
+            "192.168.0.1",
+            "1,23,4",
+            "1..2",
+            "1,",
+            "12 34",
+            "(5",
+            "5)",
+            "(-5)",
+            "--5",
+            "[redacted]",
+            "+49 30 1234 5678",
+            "Q1",
+            "1 2",
+            "€5€",
+            "O-118",
+            "HP40-00211",
+            "5 - 7",
+        ] {
+            assert_eq!(read(&[], text), "None", "{text}");
+        }
+        assert_eq!(read(&[], &"9".repeat(61)), "TooLong");
+        assert_eq!(read(&[], &"9".repeat(60)), "9".repeat(60));
+    }
+
+    #[test]
+    fn what_one_cell_leaves_open_its_column_decides() {
+        for (column, text, expected) in [
+            (&[][..], "1,234", "Ambiguous"),
+            (&["900"], "1.234", "Ambiguous"),
+            (&["12,5"], "1,234", "1.234"),
+            (&["12,5"], "1.234", "1234"),
+            (&["12.5"], "1,234", "1234"),
+            (&["12.5"], "1.234", "1.234"),
+            (&["1,234,567"], "1,234", "1234"),
+            (&["1,234,567"], "1.234", "1.234"),
+            (&["1'234.5"], "1.234", "1.234"),
+            (&["1 234,5"], "1.234", "1234"),
+            (&["1.234,5", "1,234.5"], "1,234", "Ambiguous"),
+            (&["text", "2025-01-01"], "1,234", "Ambiguous"),
+        ] {
+            assert_eq!(read(column, text), expected, "{column:?} {text}");
+        }
+        assert_eq!(Habit::new(Some(','), false).read("1,234"), Cell::Number("1.234".parse().unwrap(), String::new()));
+        assert_eq!(Habit::new(Some('.'), false).read("1,234"), Cell::Number(1234.into(), String::new()));
+        assert_eq!(Habit::new(None, true).read("1.234"), Cell::Number("1.234".parse().unwrap(), String::new()));
+    }
+}

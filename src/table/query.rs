@@ -1,0 +1,378 @@
+//! A request to an answer: which table, which rows, which groups, which values.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use crate::error::{Error, Result};
+use crate::model::{
+    TableAggregate, TableColumn, TableFunction, TableGroup, TablePeriod, TableRequest, TableResponse, TableValue,
+};
+use crate::table::aggregate::{self, Made, Order, Task, totals};
+use crate::table::column::{Column, Kind};
+use crate::table::condition::{Condition, Matched};
+use crate::table::{Table, names};
+
+/// Rows that are shown when the request does not say how many.
+const ROWS: u32 = 20;
+/// Most rows or groups of an answer.
+const MOST: u32 = 1_000;
+/// Groups that are shown when the request does not say how many.
+const GROUPS: usize = 100;
+/// Places of rows that prove the value of a group.
+const GROUP_EVIDENCE: usize = 5;
+/// Values of one request.
+const MOST_VALUES: usize = 20;
+
+/// The cell or period that rows have in common, and the rows.
+type Group = (String, Vec<usize>);
+
+/// What of a table is asked for, with its columns.
+struct Query<'q> {
+    table: &'q Table,
+    request: &'q TableRequest,
+    decimal: Option<char>,
+    limit: usize,
+    aggregates: Vec<(TableFunction, Option<Column>)>,
+}
+
+/// Answers a request about the tables of a document.
+///
+/// # Errors
+/// There is no such table, sheet or column, the filter cannot be understood, or a value needs another kind of column.
+pub fn run(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
+    let (table, count) = chosen(tables, request)?;
+    let headed;
+    let table = match request.head_rows {
+        Some(rows @ 0..=2) if rows != table.head_rows => {
+            headed = table.with_heads(rows);
+            &headed
+        }
+        None | Some(0..=2) => table,
+        Some(_) => return Err(Error::invalid("`head_rows` is not between 0 and 2").field("head_rows")),
+    };
+    let query = Query::new(table, request)?;
+    let matched = match request.filter.as_deref() {
+        Some(filter) => Condition::parse(filter, table, query.decimal)?.matched(table),
+        None => Matched { rows: (0..table.len()).collect(), open: 0 },
+    };
+    let mut response = TableResponse {
+        path: request.path.clone(),
+        tables: count,
+        table: table.number,
+        name: table.name.clone(),
+        head_rows: table.head_rows,
+        columns: query.columns(),
+        total_rows: table.len() as u64,
+        matched_rows: matched.rows.len() as u64,
+        truncated: !table.is_whole,
+        ..TableResponse::default()
+    };
+    response.warnings = query.warnings(&matched);
+    match &request.group_by {
+        Some(name) => query.group(name, &matched.rows, &mut response)?,
+        None if request.aggregates.is_empty() => query.list(matched.rows, &mut response)?,
+        None => query.total(&matched.rows, &mut response)?,
+    }
+    Ok(response)
+}
+
+/// The table that is asked for, and how many there are.
+fn chosen<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table, u32)> {
+    let fits = |it: &&Table| {
+        request.sheet.as_ref().is_none_or(|sheet| it.is_sheet && names::folded(&it.name) == names::folded(sheet))
+    };
+    let found: Vec<&Table> = tables.iter().filter(fits).collect();
+    if let (Some(sheet), true) = (&request.sheet, found.is_empty()) {
+        let mut sheets: Vec<&str> = tables.iter().filter(|it| it.is_sheet).map(|it| it.name.as_str()).collect();
+        sheets.dedup();
+        let hint = match sheets.is_empty() {
+            true => "the file has no sheets with a table".to_string(),
+            false => format!("its sheets are: {}", sheets.join(", ")),
+        };
+        return Err(Error::not_found(format!("`{}` has no table on a sheet `{sheet}`", request.path))
+            .hint(hint)
+            .field("sheet"));
+    }
+    if found.is_empty() {
+        return Err(
+            Error::not_found(format!("`{}` holds no table", request.path)).hint("`vic read` shows what it holds")
+        );
+    }
+    let number = request.table.unwrap_or(1);
+    let table = (number as usize).checked_sub(1).and_then(|it| found.get(it));
+    let table = table.ok_or_else(|| {
+        Error::not_found(format!("`{}` has no table {number}", request.path))
+            .hint(format!("it has {}, counted from 1", found.len()))
+            .field("table")
+    })?;
+    Ok((table, u32::try_from(found.len()).unwrap_or(u32::MAX)))
+}
+
+/// At most so many, and one at least.
+fn within(field: &'static str, value: Option<u32>, default: u32) -> Result<usize> {
+    match value.unwrap_or(default) {
+        value @ 1..=MOST => Ok(value as usize),
+        other => Err(Error::invalid(format!("`{field}` {other} is not between 1 and {MOST}")).field(field)),
+    }
+}
+
+impl<'q> Query<'q> {
+    fn new(table: &'q Table, request: &'q TableRequest) -> Result<Query<'q>> {
+        let decimal = match request.decimal.as_deref() {
+            None => None,
+            Some(".") => Some('.'),
+            Some(",") => Some(','),
+            Some(other) => {
+                let text = format!("`{}` is no decimal sign", other.chars().take(20).collect::<String>());
+                return Err(Error::invalid(text).hint("use . or ,").field("decimal"));
+            }
+        };
+        if request.aggregates.len() > MOST_VALUES {
+            return Err(Error::invalid(format!("more than {MOST_VALUES} values are asked for")).field("aggregates"));
+        }
+        let column = |it: &TableAggregate| {
+            let found = it.column.as_ref().map(|name| names::resolve(table, name, "aggregates")).transpose()?;
+            Ok((it.function, found.map(|it| Column::read(table, it, decimal))))
+        };
+        let aggregates = request.aggregates.iter().map(column).collect::<Result<_>>()?;
+        if request.per.is_some() && request.group_by.is_none() {
+            return Err(Error::invalid("`per` needs a column of dates to group by").field("per"));
+        }
+        if request.by.is_some() && request.top.is_none() {
+            return Err(Error::invalid("`by` needs `top`: how many").field("by"));
+        }
+        request.top.map(|it| within("top", Some(it), 1)).transpose()?;
+        Ok(Query { table, request, decimal, limit: within("limit", request.limit, ROWS)?, aggregates })
+    }
+
+    fn column(&self, name: &str, field: &'static str) -> Result<Column> {
+        Ok(Column::read(self.table, names::resolve(self.table, name, field)?, self.decimal))
+    }
+
+    fn columns(&self) -> Vec<TableColumn> {
+        let kind = |it: usize| Column::glance(self.table, it, self.decimal).kind.name().to_string();
+        (0..self.table.width()).map(|it| TableColumn { name: self.table.heads[it].clone(), kind: kind(it) }).collect()
+    }
+
+    fn warnings(&self, matched: &Matched) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let ragged = self.table.ragged();
+        if ragged > 0 {
+            warnings.push(format!("{ragged} rows have fewer or more cells than the head"));
+        }
+        if self.table.head_rows == 0 {
+            warnings.push("no row looks like heads: the columns are named by letters".into());
+        }
+        if matched.open > 0 {
+            warnings.push(format!(
+                "the filter stays open for {} rows, which do not count: a cell is empty or of another kind",
+                matched.open
+            ));
+        }
+        for (_, column) in &self.aggregates {
+            if let Some(column) = column.as_ref().filter(|it| it.is_partly_bare)
+                && let Some(unit) = &column.shown_unit
+            {
+                warnings.push(format!(
+                    "numbers of `{}` without a unit are taken as {unit}",
+                    self.table.heads[column.index]
+                ));
+            }
+        }
+        if !self.table.is_whole {
+            warnings.push("a limit cut the text of the file: the rest of it is not counted".into());
+        }
+        warnings
+    }
+
+    /// Lists rows, those with the largest values first where `top` asks for them.
+    fn list(&self, rows: Vec<usize>, response: &mut TableResponse) -> Result<()> {
+        let Some(top) = self.request.top else {
+            response.truncated |= rows.len() > self.limit;
+            response.rows = rows.iter().take(self.limit).map(|it| self.table.row(*it)).collect();
+            return Ok(());
+        };
+        let by = self.request.by.as_deref().ok_or_else(|| Error::invalid("`top` needs `by`: a column").field("by"))?;
+        let column = self.column(by, "by")?;
+        if !matches!(column.kind, Kind::Number | Kind::Date) {
+            let text = format!(
+                "most cells of `{}` are no numbers and no dates: they have no order",
+                self.table.heads[column.index]
+            );
+            return Err(Error::invalid(text).field("by"));
+        }
+        let totals = totals(self.table, &rows);
+        let mut left = 0;
+        let mut ordered: Vec<(Order, usize)> = Vec::new();
+        for row in rows.into_iter().filter(|it| !totals.contains(it)) {
+            match aggregate::order(&column, self.table.cell(row, column.index)) {
+                Ok(order) => ordered.push((order, row)),
+                Err(_) => left += 1,
+            }
+        }
+        ordered.sort_by(|one, other| self.compare(&one.0, &other.0).then(one.1.cmp(&other.1)));
+        if left > 0 {
+            let head = &self.table.heads[column.index];
+            response.warnings.push(format!("{left} rows have nothing in `{head}` that compares, and are left out"));
+        }
+        warn_of_totals(totals.len(), &mut response.warnings);
+        response.truncated |= ordered.len() > top as usize;
+        response.rows = ordered.iter().take(top as usize).map(|it| self.table.row(it.1)).collect();
+        Ok(())
+    }
+
+    /// The order of the answer: the largest first unless the smallest are asked for.
+    fn compare(&self, one: &Order, other: &Order) -> Ordering {
+        if self.request.ascending { one.cmp(other) } else { other.cmp(one) }
+    }
+
+    /// Makes the values of all rows, with the rows that prove them.
+    fn total(&self, rows: &[usize], response: &mut TableResponse) -> Result<()> {
+        let totals = totals(self.table, rows);
+        let task = Task { table: self.table, totals: &totals, evidence: self.limit };
+        let mut proof: Vec<usize> = Vec::new();
+        for made in self.values(&task, rows)? {
+            proof.extend(made.rows);
+            response.truncated |= made.value.rows as usize > made.value.evidence.len() && !is_extreme(&made.value);
+            response.result.push(made.value);
+        }
+        proof.sort_unstable();
+        proof.dedup();
+        response.rows = proof.iter().take(self.limit).map(|it| self.table.row(*it)).collect();
+        warn_of_totals(totals.len(), &mut response.warnings);
+        warn_of_left_out(&response.result, &mut response.warnings);
+        Ok(())
+    }
+
+    fn values(&self, task: &Task<'_>, rows: &[usize]) -> Result<Vec<Made>> {
+        self.aggregates.iter().map(|(function, column)| task.make(*function, column.as_ref(), rows)).collect()
+    }
+
+    /// Groups rows by the cells of a column, and makes the values of each group.
+    fn group(&self, name: &str, rows: &[usize], response: &mut TableResponse) -> Result<()> {
+        let column = self.column(name, "group_by")?;
+        if self.request.per.is_some() && column.kind != Kind::Date {
+            let text = format!("most cells of `{}` are no dates: they have no period", self.table.heads[column.index]);
+            return Err(Error::invalid(text).field("per"));
+        }
+        let totals = totals(self.table, rows);
+        let counted: Vec<usize> = rows.iter().copied().filter(|it| !totals.contains(it)).collect();
+        let (groups, keyless) = keyed(self.table, &column, self.request.per, &counted);
+        if keyless > 0 {
+            let head = &self.table.heads[column.index];
+            response.warnings.push(format!("{keyless} rows have no date in `{head}`, and are in no group"));
+        }
+        warn_of_totals(totals.len(), &mut response.warnings);
+        let none = HashSet::new();
+        let task = Task { table: self.table, totals: &none, evidence: GROUP_EVIDENCE };
+        let shown = self.request.top.map_or(GROUPS.max(self.limit), |it| it as usize);
+        response.total_groups = groups.len() as u64;
+        response.truncated |= groups.len() > shown;
+        let groups = self.ordered(groups)?;
+        if let (Some(_), Some((_, best))) = (self.request.top, groups.first()) {
+            response.rows = best.iter().take(self.limit).map(|it| self.table.row(*it)).collect();
+        }
+        for (key, rows) in groups.into_iter().take(shown) {
+            let result = self.values(&task, &rows)?.into_iter().map(|it| it.value).collect();
+            response.groups.push(TableGroup { key, rows: rows.len() as u64, result });
+        }
+        if !self.aggregates.is_empty() {
+            let task = Task { table: self.table, totals: &totals, evidence: self.limit };
+            response.result = self.values(&task, rows)?.into_iter().map(|it| it.value).collect();
+            warn_of_left_out(&response.result, &mut response.warnings);
+        }
+        Ok(())
+    }
+
+    /// Puts the groups first whose values `top` asks for; those without a value come last.
+    fn ordered(&self, groups: Vec<Group>) -> Result<Vec<Group>> {
+        if self.request.top.is_none() {
+            return Ok(groups);
+        }
+        let (function, column) = &self.aggregates[self.by()?];
+        let none = HashSet::new();
+        let task = Task { table: self.table, totals: &none, evidence: 0 };
+        let made = |it: Group| Ok((task.make(*function, column.as_ref(), &it.1)?.order, it));
+        let mut made: Vec<(Option<Order>, Group)> = groups.into_iter().map(made).collect::<Result<_>>()?;
+        made.sort_by(|one, other| match (&one.0, &other.0) {
+            (Some(one), Some(other)) => self.compare(one, other),
+            (one, other) => other.is_some().cmp(&one.is_some()),
+        });
+        Ok(made.into_iter().map(|it| it.1).collect())
+    }
+
+    /// Which of the values `top` compares groups by.
+    fn by(&self) -> Result<usize> {
+        if self.request.top.is_some() && self.aggregates.is_empty() {
+            return Err(Error::invalid("`top` of groups needs a value, e.g. the sum of a column").field("aggregates"));
+        }
+        let Some(name) = &self.request.by else { return Ok(0) };
+        let column = names::resolve(self.table, name, "by")?;
+        let found = self.aggregates.iter().position(|it| it.1.as_ref().is_some_and(|it| it.index == column));
+        let head = &self.table.heads[column];
+        found.ok_or_else(|| {
+            Error::invalid(format!("no value of `{head}` is asked for")).hint("add e.g. its sum").field("by")
+        })
+    }
+}
+
+fn is_extreme(value: &TableValue) -> bool {
+    value.function == TableFunction::Min.name() || value.function == TableFunction::Max.name()
+}
+
+/// Rows by the cell of a column, or by its period, in the order of the table; and how many have no date.
+fn keyed(table: &Table, column: &Column, per: Option<TablePeriod>, rows: &[usize]) -> (Vec<Group>, usize) {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut keyless = 0;
+    for row in rows.iter().copied() {
+        let text = table.cell(row, column.index);
+        let key = match per {
+            None => Some(text.to_string()),
+            Some(per) => column.date(text).ok().and_then(|it| it.period(per)),
+        };
+        let Some(key) = key else {
+            keyless += 1;
+            continue;
+        };
+        let at = *known.entry(key.clone()).or_insert_with(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        groups[at].1.push(row);
+    }
+    (groups, keyless)
+}
+
+fn warn_of_totals(count: usize, warnings: &mut Vec<String>) {
+    match count {
+        0 => {}
+        1 => warnings.push("1 row of totals is left out: it would count twice".into()),
+        _ => warnings.push(format!("{count} rows of totals are left out: they would count twice")),
+    }
+}
+
+/// Names the cells that are no numbers; empty ones and totals speak for themselves.
+fn warn_of_left_out(values: &[TableValue], warnings: &mut Vec<String>) {
+    for value in values {
+        for left in &value.left_out {
+            let why = match left.reason.as_str() {
+                "no number" => "are no numbers",
+                "no date" => "are no dates",
+                "ambiguous" => {
+                    "could be two numbers, and the rest of the column does not tell which: name the decimal sign"
+                }
+                "unit" => "have another unit",
+                "too long" => "have too many digits",
+                _ => continue,
+            };
+            let head = value.column.as_deref().unwrap_or_default();
+            let named: Vec<String> = left.examples.iter().map(|it| format!("`{}` ({})", it.text, it.place)).collect();
+            let more = if left.cells as usize > named.len() { ", …" } else { "" };
+            let text = format!("{} cells of `{head}` {why}, and are left out: {}{more}", left.cells, named.join(", "));
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! Questions in words to requests about a table, where that is sure.
+//!
+//! Every word of the question has to be explained: by what is asked (`most`, `sum`, `how many`), a head, a value that stands
+//! in a column, a year or a month. A word that is left, or a choice between two columns, makes it unsure, and then there is
+//! no request.
+
+use std::collections::HashSet;
+
+use crate::model::{TableAggregate, TableFunction, TablePeriod, TableRequest};
+use crate::table::Table;
+use crate::table::column::{Column, Kind};
+use crate::table::date;
+use crate::table::number;
+use crate::table::words::{self, Meaning, are_same, meaning};
+
+/// Words of the longest question.
+const MOST_WORDS: usize = 40;
+/// Cells of the largest table that a question is asked of.
+const MOST_CELLS: usize = 500_000;
+/// Values of a column that are looked for in a question.
+const MOST_VALUES: usize = 5_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    Most,
+    Least,
+    Sum,
+    Mean,
+    Count,
+}
+
+/// How rows are named that have the most or the least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Label {
+    /// By the cells of a column.
+    Column(usize),
+    /// By the period of a column of dates.
+    Period(usize, TablePeriod),
+    /// Each by itself.
+    Row,
+}
+
+/// A question that was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    pub(super) intent: Intent,
+    pub(super) request: TableRequest,
+    pub(super) label: Label,
+    /// The column of what is asked; none of a number of rows.
+    pub(super) measure: Option<usize>,
+    /// What the rows have in common, in words.
+    pub(super) subject: Vec<String>,
+    /// The column of dates, where only a month was named and every year would count.
+    pub(super) of_any_year: Option<usize>,
+    pub(super) confidence: f32,
+}
+
+/// Returns the request that a question means, if that is sure; see [`crate::table::answer`] for its answer.
+pub fn recognise(question: &str, table: &Table) -> Option<TableRequest> {
+    asked(question, table).map(|it| it.request)
+}
+
+/// Understands a question.
+pub(super) fn asked(question: &str, table: &Table) -> Option<Asked> {
+    let words = words::words(question);
+    if words.len() > MOST_WORDS || !table.is_whole || table.is_empty() || table.head_rows == 0 {
+        return None;
+    }
+    let intent = intent(&words)?;
+    if table.len().saturating_mul(table.width()) > MOST_CELLS {
+        return None;
+    }
+    let columns: Vec<Column> = (0..table.width()).map(|it| Column::glance(table, it, None)).collect();
+    let explained = words.iter().map(|it| meaning(it).is_some_and(|it| it != Meaning::Row)).collect();
+    Reader { table, words, columns, explained, intent, confidence: 0.9 }.read()
+}
+
+/// What the words ask for; none or several is unsure.
+fn intent(words: &[String]) -> Option<Intent> {
+    let has = |wanted: &[Meaning]| words.iter().any(|it| meaning(it).is_some_and(|it| wanted.contains(&it)));
+    let pair = |first: &str, second: &str| words.windows(2).any(|it| it[0] == first && it[1] == second);
+    let most = has(&[Meaning::Most, Meaning::Dearest]);
+    let least = has(&[Meaning::Least, Meaning::Cheapest]);
+    let count = pair("how", "many")
+        || pair("number", "of")
+        || pair("wie", "viele")
+        || has(&[Meaning::Count])
+        || words.iter().any(|it| it == "wieviele");
+    let much = pair("how", "much") || pair("wie", "viel") || words.iter().any(|it| it == "wieviel");
+    match (most, least, has(&[Meaning::Mean]), count) {
+        (true, false, false, false) if !much => Some(Intent::Most),
+        (false, true, false, false) if !much => Some(Intent::Least),
+        (false, false, true, false) => Some(Intent::Mean),
+        (false, false, false, true) => Some(Intent::Count),
+        (false, false, false, false) if much || has(&[Meaning::Sum]) => Some(Intent::Sum),
+        _ => None,
+    }
+}
+
+struct Reader<'t> {
+    table: &'t Table,
+    words: Vec<String>,
+    columns: Vec<Column>,
+    /// Of each word whether it is known what it means.
+    explained: Vec<bool>,
+    intent: Intent,
+    confidence: f32,
+}
+
+/// A value of a column that the question names.
+struct Named {
+    column: usize,
+    value: String,
+    words: std::ops::Range<usize>,
+}
+
+/// The time that a question names.
+#[derive(Default)]
+struct Time {
+    /// As a filter, and in words.
+    filter: Option<(String, String)>,
+    /// The column of dates, where only a month is named and every year would count.
+    of_any_year: Option<usize>,
+}
+
+impl Reader<'_> {
+    fn read(mut self) -> Option<Asked> {
+        let label = self.label()?;
+        let values = self.values()?;
+        let mut filters: Vec<String> =
+            values.iter().map(|it| self.equals(it.column, &quoted(&it.value))).collect::<Option<_>>()?;
+        let mut subject: Vec<String> = values.iter().map(|it| it.value.clone()).collect();
+        let direct = self.direct(&label);
+        let Time { filter, of_any_year } = self.time(direct)?;
+        if let Some((filter, shown)) = filter {
+            filters.push(filter);
+            subject.push(shown);
+        }
+        let measure = self.measure(direct, !subject.is_empty() || label != Label::Row)?;
+        self.rows();
+        if !self.explained.iter().all(|it| *it) {
+            return None;
+        }
+        let (aggregate, label) = self.aggregate(measure, label)?;
+        let filter = (!filters.is_empty()).then(|| filters.join(" AND "));
+        let request = self.request(filter, &aggregate, &label)?;
+        Some(Asked { intent: self.intent, request, label, measure, subject, of_any_year, confidence: self.confidence })
+    }
+
+    /// The words of a head.
+    fn head(&self, column: usize) -> Vec<String> {
+        words::words(&self.table.heads[column].replace('_', " "))
+    }
+
+    fn explain(&mut self, range: std::ops::Range<usize>) {
+        self.explained[range].fill(true);
+    }
+
+    /// What the most or the least is looked for among: what stands behind `which`.
+    fn label(&mut self) -> Option<Label> {
+        if !matches!(self.intent, Intent::Most | Intent::Least) {
+            return Some(Label::Row);
+        }
+        let asks =
+            |it: &String| it == "which" || it == "what" || it.starts_with("welche") || it == "wann" || it == "when";
+        let Some(at) = self.words.iter().position(asks) else { return Some(Label::Row) };
+        if matches!(self.words[at].as_str(), "when" | "wann") {
+            return Some(Label::Column(self.only(|it| it.kind == Kind::Date)?));
+        }
+        let next = self.words.get(at + 1)?.clone();
+        let named: Vec<usize> = (0..self.columns.len())
+            .filter(|it| self.columns[*it].kind != Kind::Number)
+            .filter(|it| self.head(*it).first().is_some_and(|head| are_same(head, &next)))
+            .collect();
+        match (named[..].len(), words::period(&next)) {
+            (1, _) => {
+                let length =
+                    self.head(named[0]).iter().zip(&self.words[at + 1..]).take_while(|it| are_same(it.0, it.1)).count();
+                self.explain(at + 1..at + 1 + length);
+                Some(Label::Column(named[0]))
+            }
+            (0, Some(period)) => {
+                self.explain(at + 1..at + 2);
+                Some(Label::Period(self.only(|it| it.kind == Kind::Date)?, period))
+            }
+            (0, None) => Some(Label::Row),
+            _ => None,
+        }
+    }
+
+    /// The only column that is such; none where there are several.
+    fn only(&self, is: impl Fn(&Column) -> bool) -> Option<usize> {
+        let mut found = self.columns.iter().filter(|it| is(it)).map(|it| it.index);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Values that the question names; none where one word could be two of them.
+    fn values(&mut self) -> Option<Vec<Named>> {
+        let mut found: Vec<Named> = Vec::new();
+        for column in (0..self.columns.len()).filter(|it| self.columns[*it].kind == Kind::Text) {
+            let mut own: Vec<Named> = self.values_of(column);
+            let longest = own.iter().map(|it| it.words.len()).max().unwrap_or_default();
+            own.retain(|it| it.words.len() == longest);
+            match own.len() {
+                0 => {}
+                1 => found.extend(own),
+                _ => return None,
+            }
+        }
+        let overlap =
+            |one: &Named, other: &Named| one.words.start < other.words.end && other.words.start < one.words.end;
+        for (index, one) in found.iter().enumerate() {
+            if found[index + 1..].iter().any(|other| overlap(one, other)) {
+                return None;
+            }
+        }
+        for range in found.iter().map(|it| it.words.clone()).collect::<Vec<_>>() {
+            self.explain(range);
+        }
+        Some(found)
+    }
+
+    fn values_of(&self, column: usize) -> Vec<Named> {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut found = Vec::new();
+        for row in 0..self.table.len() {
+            let value = self.table.cell(row, column);
+            // Longer ones are sentences, which no question names.
+            if value.len() < 3 || value.len() > 100 || seen.len() >= MOST_VALUES || !seen.insert(value) {
+                continue;
+            }
+            let parts = words::words(value);
+            let is_here = |at: &usize| {
+                self.words[*at..].len() >= parts.len()
+                    && parts.iter().zip(&self.words[*at..]).all(|it| are_same(it.0, it.1))
+            };
+            let Some(at) = (0..self.words.len()).find(is_here) else { continue };
+            let range = at..at + parts.len();
+            // What is nothing but words of any question names nothing.
+            if !parts.is_empty() && !self.explained[range.clone()].iter().all(|it| *it) {
+                found.push(Named { column, value: value.to_string(), words: range });
+            }
+        }
+        found
+    }
+
+    fn equals(&self, column: usize, value: &str) -> Option<String> {
+        Some(format!("{}={value}", quoted_name(&self.table.heads[column])?))
+    }
+
+    /// The numeric column whose head the question names with the most words; none where there is none or several.
+    fn direct(&mut self, label: &Label) -> Option<usize> {
+        let own = |it: &usize| *label != Label::Column(*it) && self.columns[*it].kind == Kind::Number;
+        let hits = |column: usize| -> Vec<usize> {
+            let head = self.head(column);
+            let is_named = |at: &usize| {
+                let word = &self.words[*at];
+                let is_filler = matches!(meaning(word), Some(Meaning::Filler | Meaning::Most | Meaning::Least));
+                !is_filler && head.iter().any(|it| are_same(it, word))
+            };
+            (0..self.words.len()).filter(is_named).collect()
+        };
+        let all: Vec<(usize, Vec<usize>)> =
+            (0..self.columns.len()).filter(own).map(|it| (it, hits(it))).filter(|it| !it.1.is_empty()).collect();
+        let most = all.iter().map(|it| it.1.len()).max()?;
+        let mut best = all.iter().filter(|it| it.1.len() == most);
+        let found = best.next().filter(|_| best.next().is_none())?.clone();
+        found.1.into_iter().for_each(|it| self.explained[it] = true);
+        Some(found.0)
+    }
+
+    /// The year and the month that the question names, as a filter and in words; the outer none is unsure.
+    fn time(&mut self, direct: Option<usize>) -> Option<Time> {
+        let in_head = |word: &String| direct.is_some_and(|it| self.head(it).iter().any(|head| head == word));
+        let years: Vec<usize> = (0..self.words.len())
+            .filter(|it| number::is_year(&self.words[*it]) && !in_head(&self.words[*it]))
+            .collect();
+        let months: Vec<usize> =
+            (0..self.words.len()).filter(|it| self.is_month(*it) && !in_head(&self.words[*it])).collect();
+        if years.len() > 1 || months.len() > 1 {
+            return None;
+        }
+        let (year, month) = (years.first().copied(), months.first().copied());
+        if year.is_none() && month.is_none() {
+            return Some(Time::default());
+        }
+        let number = month.and_then(|it| date::month(&self.words[it]));
+        years.iter().chain(&months).for_each(|it| self.explained[*it] = true);
+        let dates = self.only(|it| it.kind == Kind::Date);
+        let year_text = year.map(|it| self.words[it].clone());
+        let Some(dates) = dates else {
+            // The year may be in the name of the table, and then all its rows are of it.
+            let is_named = year_text.as_ref().is_some_and(|it| words::words(&self.table.name).contains(it));
+            let has_none = self.columns.iter().all(|it| it.kind != Kind::Date);
+            return (is_named && has_none && month.is_none()).then(Time::default);
+        };
+        let (value, shown) = match self.date(dates, year_text, number)? {
+            Some(told) => told,
+            None => return Some(Time::default()),
+        };
+        let of_any_year = (year.is_none() && !self.has_months_only(dates)).then_some(dates);
+        Some(Time { filter: Some((self.equals(dates, &value)?, shown)), of_any_year })
+    }
+
+    /// What cells of a column of dates are compared with, and how it is shown; the inner none is all of them, the outer one
+    /// is unsure.
+    fn date(&self, dates: usize, year: Option<String>, number: Option<u32>) -> Option<Option<(String, String)>> {
+        let name = number.and_then(|it| MONTHS.get(it as usize - 1)).copied();
+        // The name of the table tells the year of its months.
+        let is_named = |year: &String| words::words(&self.table.name).contains(year);
+        let months_only = self.has_months_only(dates);
+        Some(match (year, name, number) {
+            (Some(year), Some(name), Some(number)) if !months_only => {
+                Some((format!("{year}-{number:02}"), format!("{name} {year}")))
+            }
+            (Some(year), None, _) if !months_only => Some((year.clone(), year)),
+            (None, Some(name), _) => Some((name.to_string(), name.to_string())),
+            (Some(year), Some(name), _) if is_named(&year) => Some((name.to_string(), format!("{name} {year}"))),
+            (Some(year), None, _) if is_named(&year) => None,
+            _ => return None,
+        })
+    }
+
+    /// Says whether a column of dates has months of no year.
+    fn has_months_only(&self, dates: usize) -> bool {
+        let date = |row: usize| self.columns[dates].date(self.table.cell(row, dates)).ok();
+        (0..self.table.len().min(20)).filter_map(date).all(|it| it.year.is_none())
+    }
+
+    /// `in May`, `May 2025`; but not `may we`.
+    fn is_month(&self, at: usize) -> bool {
+        let follows = at.checked_sub(1).is_some_and(|it| words::before_month(&self.words[it]));
+        let is_dated = self.words.get(at + 1).is_some_and(|it| number::is_year(it));
+        date::month(&self.words[at]).is_some() && (follows || is_dated || self.words[at].chars().count() > 4)
+    }
+
+    /// The column of what is asked; the outer none is unsure.
+    fn measure(&mut self, direct: Option<usize>, is_told: bool) -> Option<Option<usize>> {
+        if self.intent == Intent::Count || direct.is_some() {
+            return Some(direct);
+        }
+        let means = |wanted: &[Meaning]| self.words.iter().any(|it| meaning(it).is_some_and(|it| wanted.contains(&it)));
+        let wants_money = means(&[Meaning::Money, Meaning::Dearest, Meaning::Cheapest]);
+        // Nothing says what the sum or the largest is one of.
+        if !wants_money && !is_told && !means(&[Meaning::Row]) {
+            return None;
+        }
+        let numbers: Vec<usize> = (0..self.columns.len())
+            .filter(|it| self.columns[*it].kind == Kind::Number && !self.is_identifier(*it))
+            .collect();
+        // A head that is named, but of no single column, is unsure.
+        if numbers.iter().any(|it| self.is_named(*it)) {
+            return None;
+        }
+        let money = self.money(&numbers);
+        match (&numbers[..], &money[..]) {
+            ([only], [_]) => Some(Some(*only)),
+            ([only], []) if !wants_money => {
+                self.confidence = 0.8;
+                Some(Some(*only))
+            }
+            // Of net, tax and gross, what was paid is gross.
+            (_, [only]) => {
+                self.confidence = 0.7;
+                Some(Some(*only))
+            }
+            _ => None,
+        }
+    }
+
+    /// Says whether a word that is not explained yet is one of a head.
+    fn is_named(&self, column: usize) -> bool {
+        let head = self.head(column);
+        let unknown = self.words.iter().zip(&self.explained).filter(|it| !it.1);
+        unknown.into_iter().any(|(word, _)| head.iter().any(|it| are_same(it, word)))
+    }
+
+    /// Columns of whole amounts of money; one that is the whole of others, such as gross, comes before them.
+    fn money(&self, numbers: &[usize]) -> Vec<usize> {
+        let has = |column: usize, is: fn(&str) -> bool| self.head(column).iter().any(|it| is(it));
+        let money: Vec<usize> = numbers.iter().copied().filter(|it| self.is_money(*it)).collect();
+        let whole: Vec<usize> = money.iter().copied().filter(|it| has(*it, words::is_whole_head)).collect();
+        let parts = numbers.iter().filter(|it| has(**it, words::is_part_head)).count();
+        match (whole.len(), money.len(), parts) {
+            (1.., ..) => whole,
+            // A net amount alone is what there is.
+            (0, 1, 1) if has(money[0], words::is_part_head) => money,
+            _ => money.into_iter().filter(|it| !has(*it, words::is_part_head)).collect(),
+        }
+    }
+
+    fn is_identifier(&self, column: usize) -> bool {
+        self.head(column).iter().any(|it| words::is_identifier(it))
+    }
+
+    fn is_money(&self, column: usize) -> bool {
+        let has_currency = self.columns[column].shown_unit.as_deref().is_some_and(number::is_currency);
+        has_currency || self.head(column).iter().any(|it| words::is_money_head(it))
+    }
+
+    /// Words that stand for any row, and those of the name of the table.
+    fn rows(&mut self) {
+        let name = words::words(&self.table.name);
+        for (word, is_known) in self.words.iter().zip(&mut self.explained) {
+            *is_known |= meaning(word) == Some(Meaning::Row) || name.iter().any(|it| are_same(it, word));
+        }
+    }
+
+    /// What is made of the rows, and how they are named.
+    fn aggregate(&self, measure: Option<usize>, label: Label) -> Option<(TableAggregate, Label)> {
+        let of = |function| measure.map(|it| TableAggregate { function, column: Some(self.table.heads[it].clone()) });
+        let aggregate = match self.intent {
+            Intent::Sum => of(TableFunction::Sum)?,
+            Intent::Mean => of(TableFunction::Avg)?,
+            // How many of what is counted in a column: their sum.
+            Intent::Count if measure.is_some() => of(TableFunction::Sum)?,
+            Intent::Count => TableAggregate { function: TableFunction::Count, column: None },
+            Intent::Most | Intent::Least if label == Label::Row => {
+                of(if self.intent == Intent::Most { TableFunction::Max } else { TableFunction::Min })?
+            }
+            Intent::Most | Intent::Least => of(TableFunction::Sum)?,
+        };
+        let is_sum = self.words.iter().any(|it| {
+            matches!(meaning(it), Some(Meaning::Sum | Meaning::Money | Meaning::Dearest | Meaning::Cheapest))
+                || it == "most"
+                || it == "meisten"
+        });
+        // The highest level of a station is no sum: sure only where each has one row.
+        let adds_up = is_sum || measure.is_some_and(|it| self.is_money(it));
+        match &label {
+            Label::Column(column) if !adds_up => {
+                let mut seen = HashSet::new();
+                (0..self.table.len()).all(|it| seen.insert(self.table.cell(it, *column))).then_some((aggregate, label))
+            }
+            Label::Period(..) if !adds_up => None,
+            _ => Some((aggregate, label)),
+        }
+    }
+
+    fn request(&self, filter: Option<String>, aggregate: &TableAggregate, label: &Label) -> Option<TableRequest> {
+        let mut request = TableRequest { filter, aggregates: vec![aggregate.clone()], ..TableRequest::default() };
+        let (column, per) = match label {
+            Label::Column(column) => (*column, None),
+            Label::Period(column, period) => (*column, Some(*period)),
+            Label::Row => return Some(request),
+        };
+        request.group_by = Some(self.table.heads.get(column)?.clone());
+        request.per = per;
+        // One more than is asked for shows whether two have the same.
+        request.top = Some(3);
+        request.ascending = self.intent == Intent::Least;
+        Some(request)
+    }
+}
+
+/// Names of months, as answers show them and as cells are compared with them.
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// A value in quotes; one with both kinds of them cannot be written.
+fn quoted(value: &str) -> String {
+    if value.contains('"') { format!("'{value}'") } else { format!("\"{value}\"") }
+}
+
+fn quoted_name(name: &str) -> Option<String> {
+    (!(name.contains('"') && name.contains('\''))).then(|| quoted(name))
+}

@@ -1,0 +1,132 @@
+//! Words of questions about tables, in English and German.
+
+/// Words that say nothing of what is asked.
+const FILLERS: &str = "\
+    the a an of in on at for to by is was were are be been did do does have has had we i you they it our my your \
+    their us me and what which when how much many s that this there with from during all please show tell give find \
+    according table sheet buy bought order ordered sell sold use used usage consumption consume consumed value \
+    amount number der die das den dem des ein eine einen einem einer eines von vom im am an auf für zu zum zur mit \
+    und ist war waren sind wir ich sie es unser unsere unseren unserer mein meine was welche welcher welches welchen \
+    welchem wann wie viel viele wieviel wieviele hat haben hatte hatten habe wurde wurden bitte zeige nenne mir uns \
+    bei aus gab gibt gekauft bestellt verkauft verbrauch verbraucht wert tabelle blatt";
+const MOST: &str = "\
+    most highest largest biggest greatest maximum max meiste meisten höchste höchsten höchster höchstes größte \
+    größten größter größtes grösste grössten grösster grösstes";
+const LEAST: &str = "\
+    least lowest smallest fewest minimum min wenigste wenigsten niedrigste niedrigsten niedrigster niedrigstes \
+    kleinste kleinsten kleinster kleinstes geringste geringsten geringster geringstes";
+const DEAREST: &str = "costliest teuerste teuersten teuerster teuerstes";
+const CHEAPEST: &str = "\
+    cheapest billigste billigsten billigster billigstes günstigste günstigsten günstigster günstigstes";
+const SUM: &str = "\
+    sum total altogether overall summe gesamt gesamte gesamten gesamtsumme insgesamt zusammen";
+const MEAN: &str = "\
+    average mean avg durchschnitt durchschnittlich durchschnittliche durchschnittlichen durchschnittlicher \
+    durchschnittliches mittelwert";
+const COUNT: &str = "count anzahl";
+const MONEY: &str = "\
+    cost costs spend spent spending pay paid price money expensive kosten kostet kostete kosteten gekostet \
+    ausgegeben bezahlt gezahlt preis betrag geld";
+const MONEY_HEADS: &str = "\
+    amount cost costs price total gross net sum paid spent betrag kosten preis brutto netto summe gesamt \
+    gesamtbetrag montant value wert";
+const PART_HEADS: &str = "\
+    net netto vat tax taxes mwst ust steuer steuern unit each einzelpreis stückpreis rate discount rabatt tip";
+const WHOLE_HEADS: &str = "gross brutto total gesamt gesamtbetrag";
+const ROWS: &str = "\
+    item items thing things entry entries purchase purchases expense expenses invoice invoices payment payments bill \
+    bills orders transaction transactions row rows record records booking bookings receipt receipts posten ausgabe \
+    ausgaben kauf käufe einkauf einkäufe rechnung rechnungen zahlung zahlungen eintrag einträge buchung buchungen \
+    beleg belege zeile zeilen bestellung bestellungen";
+const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon code year jahr";
+
+/// What a word of a question means for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Most,
+    Least,
+    /// The most expensive.
+    Dearest,
+    Cheapest,
+    Sum,
+    Mean,
+    Count,
+    Money,
+    /// A word for any row.
+    Row,
+    Filler,
+}
+
+/// Says whether a word is one of a list.
+fn is_in(list: &str, word: &str) -> bool {
+    list.split(' ').any(|it| it == word)
+}
+
+/// Returns what a word in lower case means; none of what may be a name or a value.
+pub(super) fn meaning(word: &str) -> Option<Meaning> {
+    let lists = [
+        (MOST, Meaning::Most),
+        (LEAST, Meaning::Least),
+        (DEAREST, Meaning::Dearest),
+        (CHEAPEST, Meaning::Cheapest),
+        (SUM, Meaning::Sum),
+        (MEAN, Meaning::Mean),
+        (COUNT, Meaning::Count),
+        (MONEY, Meaning::Money),
+        (ROWS, Meaning::Row),
+        (FILLERS, Meaning::Filler),
+    ];
+    lists.into_iter().find(|it| is_in(it.0, word)).map(|it| it.1)
+}
+
+/// Returns the period that a word names.
+pub(super) fn period(word: &str) -> Option<crate::model::TablePeriod> {
+    use crate::model::TablePeriod::{Day, Month, Quarter, Year};
+    match word {
+        "year" | "years" | "jahr" | "jahre" | "jahren" => Some(Year),
+        "quarter" | "quarters" | "quartal" | "quartale" => Some(Quarter),
+        "month" | "months" | "monat" | "monate" | "monaten" | "monats" => Some(Month),
+        "day" | "days" | "tag" | "tage" | "tagen" => Some(Day),
+        _ => None,
+    }
+}
+
+/// Says whether a month may stand behind a word: `in May`, but not `may we`.
+pub(super) fn before_month(word: &str) -> bool {
+    matches!(word, "in" | "of" | "for" | "during" | "im" | "vom" | "von" | "für" | "monat")
+}
+
+/// Says whether a word of a head names money.
+pub(super) fn is_money_head(word: &str) -> bool {
+    is_in(MONEY_HEADS, word)
+}
+
+/// Says whether a word of a head names all of the money, not a part such as a tax.
+pub(super) fn is_whole_head(word: &str) -> bool {
+    is_in(WHOLE_HEADS, word)
+}
+
+/// Says whether a word of a head names a part of the money, such as a tax.
+pub(super) fn is_part_head(word: &str) -> bool {
+    is_in(PART_HEADS, word)
+}
+
+/// Says whether numbers below such a head only name something.
+pub(super) fn is_identifier(word: &str) -> bool {
+    is_in(IDENTIFIERS, word)
+}
+
+/// Words in lower case.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let words = text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+/// Says whether two words are the same but for an ending of the plural.
+pub(super) fn are_same(one: &str, other: &str) -> bool {
+    fn stem(word: &str) -> &str {
+        let cut = |end: &str| word.strip_suffix(end).filter(|it| it.chars().count() > 2);
+        cut("s").or_else(|| cut("en")).or_else(|| cut("n")).or_else(|| cut("e")).unwrap_or(word)
+    }
+    one == other || stem(one) == stem(other)
+}
