@@ -79,10 +79,14 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The byte at which the sentence of `text` begins that holds most of the words; 0 when none does.
-pub(crate) fn best_start(words: &[String], text: &str) -> usize {
+/// The bytes of the sentence of `text` that holds most of the words, without white space at its ends; of the first one when
+/// none does, and none of a text without letters.
+pub(crate) fn best_sentence(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
-    ranges.get(best_of(words, text, &ranges)).map_or(0, |it| it.start)
+    let Some(range) = ranges.get(best_of(words, text, &ranges)) else { return 0..0 };
+    let sentence = &text[range.clone()];
+    let start = range.start + sentence.len() - sentence.trim_start().len();
+    start..start + sentence.trim().len()
 }
 
 fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {

@@ -61,7 +61,7 @@ pub(crate) fn from_chunk(
     let words = &question.words;
     let body = chunk.body();
     // What is shown is cited by one page, so it stands on one.
-    let page = chunk.page_around(excerpt::best_start(words, body));
+    let page = chunk.page_around(excerpt::best_sentence(words, body).start);
     let shown = excerpt::excerpt(words, &body[page.clone()]);
     let shown = page.start + shown.start..page.start + shown.end;
     let anchor = chunk.anchor_of(shown.clone());

@@ -156,7 +156,7 @@ impl Window<'_> {
         let text = shown.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join("\n");
         let member = self.document.blocks.first().and_then(|it| it.anchor.member.clone());
         let anchor = Anchor { line_start: Some(first), line_end: Some(last), member, ..Anchor::default() };
-        self.document.blocks = vec![Block { kind: BlockKind::Code, text, anchor }];
+        self.document.blocks = vec![Block { kind: BlockKind::Code, text, anchor, rows: Vec::new() }];
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::names;
-use crate::catalog::row::{self, bytes, now_ns, path_of};
+use crate::catalog::row::{bytes, now_ns, path_of};
 use crate::catalog::scan::set_state;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
@@ -147,7 +147,7 @@ fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
         let prefix = prefix(&above.path, &root.path);
         db.execute(
             "UPDATE files SET root_id = ?1, path = substr(path, ?2 + 1) WHERE root_id = ?3 AND substr(path, 1, ?2) = ?4",
-            params![root.id, prefix.len(), above.id, prefix],
+            params![root.id, prefix.len() as i64, above.id, prefix],
         )?;
         db.execute(
             "UPDATE roots SET above = NULL, available = ?2, problem = ?3 WHERE id = ?1",

@@ -152,7 +152,7 @@ async fn evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
         }
         let Some((path, _)) = chunk.rsplit_once('#').filter(|(path, _)| path.starts_with('/')) else { continue };
         if !documents.contains_key(path) {
-            documents.insert(path.to_string(), client.read(path).await.ok());
+            documents.insert(path.to_string(), client.read(path, &Place::default()).await.ok());
         }
         if let Some(text) = documents[path].as_ref().and_then(|it| chunk_text(it, chunk)) {
             chunks.insert(chunk.to_string(), text.to_string());

@@ -101,7 +101,7 @@ impl Service for Daemon {
     }
 
     async fn table(&self, request: TableRequest) -> Result<TableResponse> {
-        let document = self.read(&request.path).await?;
+        let document = self.read(&request.path, &Place::default()).await?;
         index::blocking(move || table::run(&table::of_document(&document), &request)).await
     }
 
@@ -403,7 +403,7 @@ fn below_no_root(name: &str) -> Error {
 /// What is wrong with a root, and which it is.
 fn problem_of(root: &Root) -> String {
     let path = printed(&root.path);
-    if root.problem.contains(&path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }
+    if root.problem.contains(&*path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }
 }
 
 fn unreadable(path: &Path, reason: Reason, detail: &str) -> Error {

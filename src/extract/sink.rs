@@ -208,7 +208,8 @@ impl Sink {
     /// Says of the table that was added since `mark` which line of the file, or row of the sheet, each of its lines begins in.
     /// Nothing is said where the anchor tells it already, and of rows that were cut.
     pub(crate) fn number_rows(&mut self, mark: usize, rows: &[u32]) {
-        let blocks = &mut self.document.blocks[mark.min(self.document.blocks.len())..];
+        let first = mark.min(self.document.blocks.len());
+        let blocks = &mut self.document.blocks[first..];
         let follow = rows.windows(2).all(|it| it[0].checked_add(1) == Some(it[1]));
         let lines = |block: &Block| block.text.split('\n').count();
         if (follow && blocks.len() < 2) || blocks.iter().map(lines).sum::<usize>() != rows.len() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::chunk::sentences;
+use crate::text::sentences;
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph::snapshot::Ix;
 use crate::graph::text::Test;

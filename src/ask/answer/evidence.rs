@@ -135,11 +135,6 @@ impl Asked {
         Some(self.keys.len() - 1)
     }
 
-    /// Says whether there is anything to compare with.
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// Compares a text.
     pub(super) fn held(&self, text: &str) -> Held {
         let plain = phrase::plain(text);

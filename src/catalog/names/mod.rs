@@ -27,7 +27,7 @@ const FILLED: &str = "names_filled_to";
 const FILLED_AT_ONCE: i64 = 2_000;
 
 /// Bytes of the names in a file that are kept.
-pub const MOST_NAMES_BYTES: usize = 64 << 10;
+pub(super) const MOST_NAMES_BYTES: usize = 64 << 10;
 /// Separates them; no name holds it.
 const SEPARATOR: char = '\n';
 
