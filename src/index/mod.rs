@@ -41,7 +41,7 @@ mod watching;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -251,8 +251,9 @@ impl Index {
         Ok(named.unwrap_or(walked))
     }
 
-    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched. What cannot leave the index now,
-    /// because the disk is full or does not write, leaves it when it can, also after a restart; the status tells of it.
+    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched.
+    /// What cannot leave the index now, because the disk is full or does not write, leaves it when it can, also after a
+    /// restart; the status tells of it.
     ///
     /// # Errors
     /// It is no root, or the catalog cannot be written.
