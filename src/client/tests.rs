@@ -90,7 +90,7 @@ async fn a_search_is_an_answer_without_summary() {
 async fn everything_else_arrives_as_the_service_gave_it() {
     let it = fixture().await;
     assert_eq!(it.client.status().await.unwrap(), fake::status());
-    assert_eq!(it.client.read("/w/plan.md").await.unwrap(), fake::document());
+    assert_eq!(it.client.read("/w/plan.md", &Place::default()).await.unwrap(), fake::document());
     let report = it.client.sync(SyncRequest { path: None, timeout_seconds: Some(9) }).await.unwrap();
     assert_eq!(report, SyncReport { files: 3, waited_ms: 9, unread_pictures: 2, roots_away: 1 });
     let slow = SyncRequest { path: Some("/slow".into()), timeout_seconds: None };

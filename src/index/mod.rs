@@ -255,8 +255,9 @@ impl Index {
         Ok(named.unwrap_or(walked))
     }
 
-    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched. What cannot leave the index now,
-    /// because the disk is full or does not write, leaves it when it can, also after a restart; the status tells of it.
+    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched.
+    /// What cannot leave the index now, because the disk is full or does not write, leaves it when it can, also after a
+    /// restart; the status tells of it.
     ///
     /// # Errors
     /// It is no root, or the catalog cannot be written.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use vic::client::Client;
+use vic::model::Place;
 
 use crate::harness::World;
 use crate::http::{Answered, key, mcp, send};
@@ -60,7 +61,7 @@ impl Ways<'_> {
     }
 
     fn by_grpc(&self, path: &str) -> Told {
-        let outcome = self.runtime.block_on(self.client.read(path));
+        let outcome = self.runtime.block_on(self.client.read(path, &Place::default()));
         let text = outcome.as_ref().map_or_else(ToString::to_string, |it| it.text());
         Told { way: "gRPC".into(), is_refused: outcome.is_err(), text }
     }
