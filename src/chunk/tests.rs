@@ -74,8 +74,11 @@ fn check(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
     assert_eq!(texts, expected);
 }
 
+/// The bytes of what ends with a full stop.
 fn sentences_of(text: &str) -> Vec<std::ops::Range<usize>> {
-    super::sentences(text).into_iter().filter(|it| !text[it.clone()].trim().is_empty()).collect()
+    let mut start = 0;
+    let ends = text.match_indices('.').map(|it| it.0 + 1);
+    ends.map(|end| std::mem::replace(&mut start, end)..end).collect()
 }
 
 fn sentences(count: usize) -> String {
