@@ -44,7 +44,7 @@ pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
 pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
-pub use names::{MOST_WORDS as MOST_NAME_WORDS, NameWord, Named, name_words};
+pub use names::{NameWord, Named, name_words};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use rescue::listed_roots;

@@ -27,12 +27,12 @@ const FILLED: &str = "names_filled_to";
 const FILLED_AT_ONCE: i64 = 2_000;
 
 /// Bytes of the names in a file that are kept.
-pub(super) const MOST_NAMES_BYTES: usize = 64 << 10;
+const MOST_NAMES_BYTES: usize = 64 << 10;
 /// Separates them; no name holds it.
 const SEPARATOR: char = '\n';
 
 /// Words of a question that are looked for.
-pub const MOST_WORDS: usize = 32;
+const MOST_WORDS: usize = 32;
 /// A word in more names than these is common: by itself it leads to no file, unless there is no rarer one.
 const COMMON: usize = 1_000;
 /// Names that are counted for a word.
