@@ -258,7 +258,7 @@ mod tests {
                 "group  rows  sum of amount",
                 "paper  2     0.3 EUR",
                 "",
-                "place   what             amount",
+                "place   what            amount",
                 "line 2  pa\\u{1b}[2Jper  0.1",
             ]
         );
