@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::text::sentences;
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph::snapshot::Ix;
 use crate::graph::text::Test;
@@ -18,6 +17,7 @@ use crate::model::{
     Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk, printed,
 };
 use crate::store::{FileSet, KeywordQuery};
+use crate::text::sentences;
 
 /// Chunks that the keyword leg is asked for, to find those that hold every word.
 const DEPTH: usize = 2_000;
