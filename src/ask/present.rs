@@ -20,6 +20,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 const SPARE_FILES: usize = 10;
 /// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
 const BEST_FILES: usize = 30;
+/// Passages of the best files, one of which may have the answer.
+const PASSAGES_OF_BEST: usize = 10;
 /// Hits whose passages are kept for an answer.
 const QUOTED_FILES: usize = 4;
 /// Passages of one file that are compared.
@@ -81,7 +83,9 @@ impl Asker {
         mut top: Vec<Fused>,
         most: Duration,
     ) -> Result<Looked> {
-        let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
+        let best = top.iter().take(QUOTED_FILES).flat_map(|it| it.chunks().take(PASSAGES_OF_BEST));
+        let best = best.map(|it| (it.file_id, it.chunk_id.clone()));
+        let wanted: Vec<(FileId, ChunkId)> = best.chain(top.iter().skip(QUOTED_FILES).flat_map(passages)).collect();
         let version = served.store.version();
         let chunks = served.store.chunks(&wanted).await?;
         let (catalog, question, store) = (self.catalog.clone(), question.clone(), served.store.clone());
@@ -145,7 +149,7 @@ fn quotable(fused: &Fused, chunks: &Passages, scores: &HashMap<(FileId, ChunkId)
         let chunk = chunks.get(&key)?.chunk.clone();
         Some(Passage { chunk, similarity: it.similarity, score: scores.get(&key).copied().unwrap_or(it.score) })
     };
-    let mut passages: Vec<Passage> = fused.chunks().take(PASSAGES_A_FILE).filter_map(passage).collect();
+    let mut passages: Vec<Passage> = fused.chunks().take(PASSAGES_OF_BEST).filter_map(passage).collect();
     passages.sort_by(|a, b| b.score.total_cmp(&a.score));
     passages
 }

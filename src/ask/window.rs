@@ -270,7 +270,7 @@ mod tests {
     use crate::error::ErrorCode;
 
     fn block(text: &str, anchor: Anchor) -> Block {
-        Block { kind: BlockKind::Paragraph, text: text.into(), anchor }
+        Block { kind: BlockKind::Paragraph, text: text.into(), anchor, rows: Vec::new() }
     }
 
     fn lines(text: &str, start: u32, end: u32) -> Block {

@@ -119,6 +119,8 @@ pub(super) fn status(scope: &Scope, status: Status) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::error::ErrorCode;
     use crate::serve::fake;

@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
         assert!(shown(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);
-        assert_eq!(document.blocks[1].rows, []);
+        assert_eq!(document.blocks[1].rows, [0_u32; 0]);
     }
 
     #[test]

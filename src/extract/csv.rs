@@ -123,7 +123,7 @@ mod tests {
             (document.text(), &document.blocks[0].rows[..]),
             ("a | b\ntwo lines | 1\nx | 2".into(), &[1, 2, 6][..])
         );
-        assert_eq!(extract("a.csv", "a,b\nc,d\n").blocks[0].rows, []);
+        assert_eq!(extract("a.csv", "a,b\nc,d\n").blocks[0].rows, [0_u32; 0]);
     }
 
     #[test]

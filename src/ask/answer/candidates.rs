@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::ask::answer::evidence::{self, Asked, Context, Held, Numbers};
 use crate::ask::answer::scale::Scale;
-use crate::ask::answer::units::{self, Unit};
+use crate::ask::answer::units::{self, Form, Unit};
 use crate::ask::answer::weights;
 use crate::ask::hit::{Found, Passage};
 use crate::embed::Embedder;
@@ -78,6 +78,9 @@ fn add(
     let held: Vec<Held> = texts.iter().map(|it| asked.held(it)).collect();
     let whole = asked.held(&passage.chunk.text);
     for (index, unit) in units.into_iter().enumerate() {
+        if is_no_answer(&unit, &texts[index], passage) {
+            continue;
+        }
         let beside = [index.checked_sub(1), Some(index + 1)];
         let beside = beside.into_iter().flatten().filter_map(|it| held.get(it));
         let context = Context {
@@ -94,6 +97,15 @@ fn add(
         let (text, known) = (texts[index].clone(), file.words);
         candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, probability });
     }
+}
+
+/// A question, a title and a heading answer nothing.
+fn is_no_answer(unit: &Unit, text: &str, passage: &Passage) -> bool {
+    let is_question = text.ends_with(['?', '\u{ff1f}', '\u{61f}']);
+    let is_fragment = unit.form == Form::Fragment;
+    let is_title =
+        is_fragment && passage.chunk.ordinal == 0 && unit.range.start == 0 && passage.chunk.body().len() > text.len();
+    is_question || is_title || (is_fragment && passage.chunk.heading_path.iter().any(|it| it == text))
 }
 
 /// What a skill found is a form, a table or a signature, whose lines belong together.

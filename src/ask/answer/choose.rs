@@ -2,6 +2,7 @@
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::evidence::Asked;
+use crate::ask::answer::kind;
 use crate::model::AnswerOutcome;
 
 /// Quotes of an answer at most.
@@ -32,7 +33,8 @@ impl Choice {
 }
 
 /// Chooses among candidates, best first.
-pub(super) fn choose(asked: &Asked, candidates: &[Candidate]) -> Choice {
+/// `parts` are the parts of a question that asks for two things, else empty.
+pub(super) fn choose(asked: &Asked, parts: &[Asked], candidates: &[Candidate]) -> Choice {
     let Some(best) = candidates.first() else { return Choice::nothing(0.0) };
     let known = candidates.iter().fold(0, |all, it| all | it.known);
     if asked.has_unknown_code(known) {
@@ -44,19 +46,26 @@ pub(super) fn choose(asked: &Asked, candidates: &[Candidate]) -> Choice {
         it if it >= PASSAGE => AnswerOutcome::Passage,
         _ => return Choice::nothing(confidence),
     };
-    Choice { outcome, confidence, quotes: quotes(candidates) }
+    Choice { outcome, confidence, quotes: quotes(parts, candidates) }
 }
 
-fn quotes(candidates: &[Candidate]) -> Vec<usize> {
+fn quotes(parts: &[Asked], candidates: &[Candidate]) -> Vec<usize> {
     let best = &candidates[0];
-    let mut chosen = vec![0];
-    let mut chars = best.text.chars().count();
-    for (index, candidate) in candidates.iter().enumerate().skip(1) {
+    let mut chosen: Vec<usize> = parts.iter().filter_map(|it| best_of_part(it, candidates)).collect();
+    chosen.dedup();
+    if chosen.is_empty() {
+        chosen.push(0);
+    }
+    let mut chars: usize = chosen.iter().map(|it| candidates[*it].text.chars().count()).sum();
+    for (index, candidate) in candidates.iter().enumerate() {
         if chosen.len() == QUOTES {
             break;
         }
         let least = if candidate.hit == best.hit { BESIDE } else { BESIDE_OTHER };
         let length = candidate.text.chars().count();
+        if chosen.contains(&index) {
+            continue;
+        }
         let is_new = chosen.iter().all(|it: &usize| candidates[*it].text != candidate.text);
         if is_new && candidate.probability >= least * best.probability && chars + length <= CHARS {
             chosen.push(index);
@@ -64,4 +73,14 @@ fn quotes(candidates: &[Candidate]) -> Vec<usize> {
         }
     }
     chosen
+}
+
+/// The candidate that answers one part of a question: of the file of the best, with what the part asks for.
+fn best_of_part(part: &Asked, candidates: &[Candidate]) -> Option<usize> {
+    let merit = |candidate: &Candidate| {
+        let words = part.share(part.held(&candidate.text).words);
+        candidate.probability * (0.2 + kind::held(part.kind, &candidate.text)) * (0.5 + words)
+    };
+    let same_file = candidates.iter().enumerate().filter(|(_, it)| it.hit == candidates[0].hit);
+    same_file.max_by(|a, b| merit(a.1).total_cmp(&merit(b.1)).then(b.0.cmp(&a.0))).map(|it| it.0)
 }

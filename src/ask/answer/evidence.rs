@@ -18,7 +18,7 @@ const LONG: f32 = 60.0;
 const SHORT: f32 = 4.0;
 
 /// How many numbers there are.
-pub(super) const COUNT: usize = 20;
+pub(super) const COUNT: usize = 23;
 
 /// What each number says, in order.
 pub(super) const NAMES: [&str; COUNT] = [
@@ -42,6 +42,9 @@ pub(super) const NAMES: [&str; COUNT] = [
     "is_fragment",
     "hit_rank",
     "passage_score",
+    "unit_numbers",
+    "asked_key",
+    "mail_field",
 ];
 
 /// The numbers of one unit.
@@ -58,8 +61,12 @@ pub(super) struct Asked {
     pairs: Vec<(usize, usize)>,
     /// Which of the content words name something exactly: numbers, codes, names, months.
     named: u64,
+    /// Which of them are numbers, dates or months: names of another kind may be meant by `it` or `she`, these may not.
+    exact: u64,
     /// Which of them are months or weekdays.
     calendar: u64,
+    /// The field of a mail head that is asked for.
+    mail_field: Option<&'static str>,
     pub(super) kind: Kind,
 }
 
@@ -100,7 +107,9 @@ impl Asked {
             weights: Vec::new(),
             pairs: Vec::new(),
             named: 0,
+            exact: 0,
             calendar: 0,
+            mail_field: kind::mail_field(typed),
             kind: kind::asked(typed),
         };
         let mut last = None;
@@ -109,9 +118,11 @@ impl Asked {
             if named.contains(word) {
                 asked.named |= 1 << number;
             }
-            if kind::is_calendar(word) {
-                asked.calendar |= 1 << number;
+            let is_calendar = kind::is_calendar(word);
+            if is_calendar || word.bytes().any(|it| it.is_ascii_digit()) {
                 asked.named |= 1 << number;
+                asked.exact |= 1 << number;
+                asked.calendar |= u64::from(is_calendar) << number;
             }
             if let Some(before) = last.filter(|it| *it != number) {
                 asked.pairs.push((before, number));
@@ -174,9 +185,22 @@ impl Asked {
 
     /// The share of what is named exactly; 1 where nothing is.
     pub(super) fn share_named(&self, words: u64) -> f32 {
-        let all: f32 = bits(self.named).map(|it| self.weights[it]).sum();
-        let some: f32 = bits(self.named & words).map(|it| self.weights[it]).sum();
+        self.share_of(self.named, words)
+    }
+
+    /// The share of some of the content words that is among others; 1 of none.
+    fn share_of(&self, wanted: u64, words: u64) -> f32 {
+        let all: f32 = bits(wanted).map(|it| self.weights[it]).sum();
+        let some: f32 = bits(wanted & words).map(|it| self.weights[it]).sum();
         if all > 0.0 { some / all } else { 1.0 }
+    }
+
+    /// How much of the key of a field, or of the words before its colon, the question names.
+    fn asked_key(&self, unit: &Unit, text: &str) -> f32 {
+        let Some((key, _)) = text.split_once(": ").filter(|_| unit.form == Form::Field) else { return 0.0 };
+        let held = self.held(key);
+        let known = held.words.count_ones() as f32;
+        if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
     /// The numbers of a unit, all but the cosine, which is 0.
@@ -189,7 +213,9 @@ impl Asked {
         } else {
             f32::from(held.pairs.count_ones() as u8) / self.pairs.len() as f32
         };
-        let contradicts = held.calendar && self.calendar & !(within) != 0 && self.calendar & held.words == 0;
+        let other_date = held.calendar || context.above.calendar;
+        let contradicts = other_date && self.calendar & !within != 0 && self.calendar & held.words == 0;
+        let is_mail_field = self.mail_field.is_some_and(|it| unit.form == Form::Field && text.starts_with(it));
         let yes = |it: bool| f32::from(u8::from(it));
         [
             0.0,
@@ -212,6 +238,9 @@ impl Asked {
             yes(unit.form == Form::Fragment),
             1.0 / (1.0 + context.hit as f32),
             context.passage_score,
+            self.share_of(self.exact, within),
+            self.asked_key(unit, text),
+            yes(is_mail_field),
         ]
     }
 

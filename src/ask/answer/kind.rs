@@ -347,6 +347,155 @@ pub(super) fn asked(question: &str) -> Kind {
     best.map_or(Kind::Other, |(_, _, kind)| kind)
 }
 
+/// Verbs of writing and sending.
+const SENDING: &[&str] = &[
+    "wrote",
+    "write",
+    "writes",
+    "written",
+    "sent",
+    "send",
+    "sends",
+    "mailed",
+    "emailed",
+    "schrieb",
+    "geschrieben",
+    "schreibt",
+    "schickte",
+    "geschickt",
+    "gesendet",
+    "sandte",
+    "envoyé",
+    "envoie",
+    "écrit",
+    "escribió",
+    "envió",
+    "mandó",
+    "scritto",
+    "mandato",
+    "inviato",
+    "escreveu",
+    "enviou",
+    "geschreven",
+    "gestuurd",
+    "schreef",
+    "stuurde",
+    "napisał",
+    "napisała",
+    "wysłał",
+    "wysłała",
+    "написал",
+    "написала",
+    "отправил",
+    "отправила",
+    "прислал",
+    "yazdı",
+    "gönderdi",
+];
+
+const TO_WHOM: &[&str] =
+    &["to whom", "an wen", "à qui", "a quién", "a chi", "a quem", "aan wie", "do kogo", "кому", "kime"];
+
+/// The field of a mail head that a question asks for, as it stands at the beginning of its line.
+pub(super) fn mail_field(question: &str) -> Option<&'static str> {
+    let lower = question.to_lowercase();
+    let words: Vec<&str> = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
+    let has = |wanted: &[&str]| words.iter().any(|it| wanted.contains(it));
+    if has(&["subject", "betreff", "objet", "asunto", "oggetto", "assunto", "onderwerp", "temat", "тема", "konu"]) {
+        return Some("Subject:");
+    }
+    if !has(SENDING) {
+        return None;
+    }
+    let text = format!(" {} ", words.join(" "));
+    if TO_WHOM.iter().any(|it| text.contains(&format!(" {it} "))) {
+        return Some("To:");
+    }
+    match asked(question) {
+        Kind::Who => Some("From:"),
+        Kind::When => Some("Date:"),
+        _ => None,
+    }
+}
+
+/// Words between two questions in one.
+const AND: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", " i ", " и ", " ve ", ", "];
+
+/// The parts of a question with two question words, such as `who signed it and when does it end`; the whole where it has one.
+pub(super) fn parts(question: &str) -> Vec<&str> {
+    let cut = AND.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
+        let rest = &question[at + and.len()..];
+        let begins = QUESTION_WORDS.iter().any(|it| rest.to_lowercase().starts_with(it));
+        let before = &question[..at];
+        (begins && asked(before) != Kind::Other && before.split_whitespace().count() > 2).then_some((before, rest))
+    });
+    cut.map_or(vec![question], |(before, rest)| vec![before, rest])
+}
+
+/// What the second part of a question begins with, lower case.
+const QUESTION_WORDS: &[&str] = &[
+    "who ",
+    "whom ",
+    "when ",
+    "where ",
+    "how ",
+    "what ",
+    "which ",
+    "why ",
+    "by when ",
+    "until when ",
+    "at what ",
+    "at which ",
+    "from when ",
+    "to whom ",
+    "wer ",
+    "wann ",
+    "wo ",
+    "wie ",
+    "was ",
+    "welche",
+    "warum ",
+    "bis wann ",
+    "ab wann ",
+    "qui ",
+    "quand ",
+    "où ",
+    "combien ",
+    "à quelle ",
+    "à quel ",
+    "quel",
+    "quién ",
+    "cuándo ",
+    "dónde ",
+    "cuánt",
+    "qué ",
+    "a qué ",
+    "chi ",
+    "quando ",
+    "dove ",
+    "quant",
+    "che cosa ",
+    "a che ",
+    "quem ",
+    "onde ",
+    "wie ",
+    "wanneer ",
+    "waar ",
+    "hoe",
+    "kto ",
+    "kiedy ",
+    "gdzie ",
+    "ile ",
+    "кто ",
+    "когда ",
+    "где ",
+    "сколько ",
+    "kim ",
+    "ne zaman ",
+    "nerede ",
+    "kaç ",
+];
+
 /// Names of months and weekdays, and their usual short forms.
 const CALENDAR: &str = "january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|\
 jun|jul|aug|sept?|oct|nov|dec|januar|februar|märz|mai|juni|juli|oktober|dezember|jänner|janvier|février|mars|avril|juin|juillet|août|\
@@ -458,6 +607,28 @@ mod tests {
         ] {
             assert_eq!(asked(question), kind, "{question}");
         }
+    }
+
+    #[test]
+    fn a_question_with_two_question_words_has_two_parts() {
+        for (question, count) in [
+            ("Who signed the lease and when does it end?", 2),
+            ("Wann beginnt und wann endet der Schwimmunterricht?", 1),
+            ("Wann fängt Zofia an und wie viel verdient sie?", 2),
+            ("Who signed and sealed the lease?", 1),
+            ("How much is it and what does it hold?", 2),
+            ("", 1),
+        ] {
+            assert_eq!(parts(question).len(), count, "{question}");
+        }
+    }
+
+    #[test]
+    fn fields_of_a_mail_head_are_asked_for_by_verbs() {
+        assert_eq!(mail_field("Who wrote the mail about the pump?"), Some("From:"));
+        assert_eq!(mail_field("To whom did Coastal Rail send the ticket?"), Some("To:"));
+        assert_eq!(mail_field("Quand le cabinet a-t-il envoyé le courriel ?"), Some("Date:"));
+        assert_eq!(mail_field("Who repaired the kiln?"), None);
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Asker {
         if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
             candidates::by_meaning(embedder, vector, scale, &outcome.hits, &mut candidates).await;
         }
-        let choice = choose::choose(&asked, &candidates);
+        let choice = choose::choose(&asked, &parts(question, outcome), &candidates);
         (candidates, choice)
     }
 
@@ -181,6 +181,13 @@ pub(super) fn show_best(question: &Question, outcome: &mut Outcome) {
 fn asked(question: &Question, outcome: &Outcome) -> Asked {
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
     Asked::of(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
+}
+
+/// The parts of a question that asks for two things; empty for all others.
+fn parts(question: &Question, outcome: &Outcome) -> Vec<Asked> {
+    let parts = kind::parts(&question.plan.raw_user_text);
+    let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
+    if parts.len() < 2 { Vec::new() } else { parts.into_iter().map(|it| Asked::of(it, it, weight)).collect() }
 }
 
 fn counted(found: usize, shown: usize) -> String {

@@ -31,6 +31,20 @@ pub(super) enum Form {
     Fragment,
 }
 
+impl Form {
+    fn of(text: &str) -> Form {
+        if is_item(text) {
+            Form::Item
+        } else if is_field(text) {
+            Form::Field
+        } else if ends_sentence(text) {
+            Form::Sentence
+        } else {
+            Form::Fragment
+        }
+    }
+}
+
 /// A part of a passage that can be quoted alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
@@ -51,7 +65,7 @@ pub(super) fn units(body: &str) -> Vec<Unit> {
     for (index, line) in lines.iter().enumerate() {
         let text = &body[line.clone()];
         let next = lines.get(index + 1).map_or("", |it| &body[it.clone()]);
-        let form = reader.form(text, next, prose.is_some());
+        let form = Line::of(text, next, prose.is_some());
         if form != Line::Row {
             reader.head = None;
         }
@@ -64,8 +78,6 @@ pub(super) fn units(body: &str) -> Vec<Unit> {
             Line::Blank | Line::Prose => (),
             Line::Heading => reader.heading = Some(line.clone()),
             Line::Row => reader.row(line.clone(), next),
-            Line::Item => reader.add(line.clone(), Form::Item),
-            Line::Field => reader.add(line.clone(), Form::Field),
         }
         if reader.units.len() >= MOST_UNITS {
             break;
@@ -84,9 +96,9 @@ pub(super) fn whole(body: &str) -> Unit {
 /// The row as text: each cell behind the head of its column, where the table has heads.
 pub(super) fn row(head: Option<&str>, row: &str) -> String {
     let Some(head) = head else { return row.to_string() };
-    let heads: Vec<&str> = head.split(CELLS).map(str::trim).collect();
-    let cells: Vec<&str> = row.split(CELLS).map(str::trim).collect();
-    if heads.len() != cells.len() {
+    let heads = cells(head);
+    let cells = cells(row);
+    if heads.len() < cells.len() {
         return row.to_string();
     }
     let pairs = heads.iter().zip(&cells).filter(|(_, cell)| !cell.is_empty());
@@ -96,15 +108,33 @@ pub(super) fn row(head: Option<&str>, row: &str) -> String {
         .join("; ")
 }
 
+/// The cells of a row; the last ones may be empty, which leaves a bar at the end of the trimmed line.
+fn cells(row: &str) -> Vec<&str> {
+    let row = row.strip_suffix(CELLS.trim_end()).unwrap_or(row);
+    row.split(CELLS).map(str::trim).collect()
+}
+
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Blank,
     Heading,
     Row,
-    Item,
-    Field,
     Prose,
+}
+
+impl Line {
+    fn of(text: &str, next: &str, in_prose: bool) -> Line {
+        if text.is_empty() {
+            Line::Blank
+        } else if text.contains(CELLS) {
+            Line::Row
+        } else if !in_prose && !is_item(text) && is_heading(text, next) {
+            Line::Heading
+        } else {
+            Line::Prose
+        }
+    }
 }
 
 struct Reader<'a> {
@@ -115,22 +145,6 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn form(&self, text: &str, next: &str, in_prose: bool) -> Line {
-        if text.is_empty() {
-            Line::Blank
-        } else if text.contains(CELLS) {
-            Line::Row
-        } else if is_item(text) {
-            Line::Item
-        } else if !in_prose && is_heading(text, next) {
-            Line::Heading
-        } else if is_field(text) {
-            Line::Field
-        } else {
-            Line::Prose
-        }
-    }
-
     fn add(&mut self, range: Range<usize>, form: Form) {
         if self.body[range.clone()].contains(char::is_alphanumeric) {
             self.units.push(Unit { range, form, heading: self.heading.clone(), head: None });
@@ -156,7 +170,7 @@ impl Reader<'_> {
         let Some(range) = range else { return };
         let text = &self.body[range.clone()];
         for sentence in trimmed_sentences(text) {
-            let form = if ends_sentence(&text[sentence.clone()]) { Form::Sentence } else { Form::Fragment };
+            let form = Form::of(&text[sentence.clone()]);
             self.add(range.start + sentence.start..range.start + sentence.end, form);
         }
     }
@@ -213,12 +227,12 @@ fn is_field(line: &str) -> bool {
 /// The first row is a head when none of its cells is a number and the next row has as many cells, one of them at least a
 /// number or all of them other words.
 fn is_head(first: &str, next: &str) -> bool {
-    let cells: Vec<&str> = first.split(CELLS).map(str::trim).collect();
+    let cells = cells(first);
     let is_number = |it: &&str| {
         let digits = it.chars().filter(char::is_ascii_digit).count();
         digits > 0 && digits * 2 >= it.chars().filter(|it| it.is_alphanumeric()).count()
     };
-    cells.len() == next.split(CELLS).count() && !cells.iter().any(|it| is_number(it) && it.len() != 4)
+    cells.len() == self::cells(next).len() && !cells.iter().any(|it| is_number(it) && it.len() != 4)
 }
 
 #[cfg(test)]

@@ -319,6 +319,8 @@ fn files_documents_and_filters_survive_the_wire() {
         min_size: Some(0),
         max_size: Some(9),
         owner: Some("ada".into()),
+        mail_dates: false,
+        with_inner_names: false,
         state: Some(FileState::Pending),
         within: Scope::All,
     });
