@@ -29,7 +29,7 @@ use crate::table::grid::Grid;
 
 pub use query::run;
 pub use read::of_document;
-pub use recognise::recognise;
+pub use recognise::{asks, recognise};
 
 /// A table of a document, its heads told from its rows.
 #[derive(Clone, Debug, Default)]

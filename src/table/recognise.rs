@@ -61,6 +61,12 @@ pub fn recognise(question: &str, table: &Table) -> Option<TableRequest> {
     asked(question, table).map(|it| it.request)
 }
 
+/// Says whether a question may mean a sum, a count, a mean or an extreme: whether tables are worth a look.
+pub fn asks(question: &str) -> bool {
+    let words = words::words(question);
+    words.len() <= MOST_WORDS && intent(&words).is_some()
+}
+
 /// Understands a question.
 pub(super) fn asked(question: &str, table: &Table) -> Option<Asked> {
     let words = words::words(question);

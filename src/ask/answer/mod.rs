@@ -9,6 +9,7 @@ mod choose;
 mod evidence;
 mod kind;
 mod scale;
+mod tables;
 mod units;
 mod weights;
 mod windows;
@@ -96,10 +97,14 @@ impl Asker {
         if outcome.hits.iter().all(|it| it.evidence.is_none()) {
             return Ok((Said::default(), false));
         }
+        let told = self.ask_tables(&question.plan.raw_user_text, &outcome.hits).await;
         let (candidates, choice) = self.choose(served, question, outcome).await;
         windows::show(&candidates, &mut outcome.hits);
         if question.explain {
             explain(outcome, &candidates);
+        }
+        if let Some(told) = told {
+            return Ok((told, false));
         }
         if choice.outcome == AnswerOutcome::Nothing {
             return Ok((Said::nothing(NO_ANSWER, choice.confidence), false));

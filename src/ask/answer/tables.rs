@@ -1,0 +1,47 @@
+//! Questions that a table answers by a sum, a count or its extreme row, where a rule is sure.
+
+use std::time::Duration;
+
+use crate::ask::Asker;
+use crate::ask::answer::Said;
+use crate::ask::hit::Found;
+use crate::model::{Answer, AnswerOutcome, AnswerQuote};
+use crate::table::{self, answer::TableAnswer};
+
+/// Hits whose tables are asked.
+const HITS: usize = 3;
+/// The longest that the tables of one file are waited for. What takes longer is read for the next question.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// Rows that are quoted as the proof of an answer.
+const ROWS: usize = 2;
+
+impl Asker {
+    /// The answer of the tables of the best hits; none where no rule is sure, or where the files answer differently.
+    pub(super) async fn ask_tables(&self, question: &str, hits: &[Found]) -> Option<Said> {
+        if !table::asks(question) {
+            return None;
+        }
+        for (number, hit) in hits.iter().enumerate().take(HITS) {
+            let Some(tables) = self.index.tables_of(&hit.record, PATIENCE).await else { continue };
+            if let Some(found) = table::answer::answer(question, &tables) {
+                return Some(said(u32::try_from(number + 1).ok()?, hit, &found));
+            }
+        }
+        None
+    }
+}
+
+fn said(number: u32, hit: &Found, found: &TableAnswer) -> Said {
+    let place = |it: &str| if it.is_empty() { hit.hit.path.clone() } else { format!("{}, {it}", hit.hit.path) };
+    // The table was read from the file a moment ago.
+    let quote = |text: String, at: &str| AnswerQuote { hit: number, text, place: place(at), checked: true };
+    let first = found.rows.first().map_or("", |it| it.place.as_str());
+    let mut quotes = vec![quote(found.text.clone(), first)];
+    if found.rows.len() > 1 || found.total_rows > 1 {
+        quotes.extend(found.rows.iter().take(ROWS).map(|it| quote(it.cells.join(" | "), &it.place)));
+    }
+    let summary = quotes.iter().map(|it| format!("[{number}] \"{}\" ({})", it.text, it.place)).collect::<Vec<_>>();
+    let confidence = super::rounded(found.confidence);
+    let answer = Answer { outcome: AnswerOutcome::Answered, confidence, quotes };
+    Said { summary: Some(summary.join("\n")), answer: Some(answer) }
+}
