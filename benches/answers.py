@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """answers.py: how right vic's answers are, and the weights that they rest on.
 
-  answers.py measure SET...   indexes the files of each set and asks its questions; prints how many answers are right, how
-                              long they are, how sure vic was, and what became of questions without an answer.
-  answers.py fit SET...       the same with `--explain`; fits the logistic models of src/ask/answer/weights.rs, leaves out one
-                              fifth at a time to say how well they do, and prints the constants.
+  answers.py measure SET...        indexes the files of each set and asks its questions; prints how many answers are right, how
+                                   long they are, how sure vic was, and what became of questions without an answer.
+  answers.py collect FILE SET...   keeps the questions with the numbers of the units that vic looked at.
+  answers.py fit FILE              fits the constants of src/ask/answer/weights.rs to what was kept, and prints how well they do
+                                   on every second question, which is left out.
 
 A SET is FOLDER:QUESTIONS, a folder of files and a file of JSON lines: `question` and either `answer`, alternatives of
 strings that must all stand in the quotes, or `spans`, texts; an answer is right when it holds half of the words of one of
@@ -116,70 +117,120 @@ def measure(sets):
                               "want": question.get("answer") or question.get("spans")}, ensure_ascii=False))
     for name, row in tables.items():
         print(name)
-        for key, value in row.items():
+        for key, value in list(row.items()):
             whole = row["answerable"] if not key.startswith("unanswerable") else row["unanswerable"]
             print(f"  {key:28} {value / whole if key == 'characters' and whole else value:8.0f}"
                   + (f"  {100 * value / whole:5.1f} %" if whole and key != "characters" else ""))
 
 
-def fit(sets):
+def collect(arguments):
+    """Keeps each question with the units that vic looked at and their numbers."""
+    with open(arguments[0], "w", encoding="utf-8") as kept:
+        for index, (_, question, response) in enumerate(asked(arguments[1:], True)):
+            units = [dict(unit, hit=number) for number, hit in enumerate(response["hits"])
+                     for unit in hit["metadata"].get("candidates", [])]
+            is_checked = question.get("id", index) % 2 == 1
+            kept.write(json.dumps({"question": question, "units": units, "checked": is_checked}, ensure_ascii=False) + "\n")
+
+
+def adam(gradient, size, steps=3000, rate=0.02):
     import numpy as np
 
-    names, rows, labels, groups = None, [], [], []
-    tops = []
-    for number, (_, question, response) in enumerate(asked(sets, True)):
-        units = []
-        for hit in response["hits"]:
-            for unit in hit["metadata"].get("candidates", []):
-                names = names or list(unit["numbers"])
-                units.append((list(unit["numbers"].values()), is_right(question, unit["text"])))
-        for numbers, right in units:
-            rows.append(numbers), labels.append(right), groups.append(number)
-        tops.append((is_answerable(question), any(right for _, right in units)))
-    x, y, group = np.array(rows), np.array(labels, float), np.array(groups)
+    x, m, v = np.zeros(size), np.zeros(size), np.zeros(size)
+    for step in range(1, steps + 1):
+        g = gradient(x)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        x -= rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+    return x
 
-    def train(x, y, l2=1e-3, steps=4000, rate=0.5):
-        mean, deviation = x.mean(0), x.std(0) + 1e-6
-        z, w, b = (x - mean) / deviation, np.zeros(x.shape[1]), 0.0
-        m, v = np.zeros(x.shape[1] + 1), np.zeros(x.shape[1] + 1)
-        for step in range(1, steps + 1):
-            p = 1 / (1 + np.exp(-(z @ w + b)))
-            g = np.append(z.T @ (p - y) / len(y) + l2 * w, (p - y).mean())
-            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            move = 0.02 * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
-            w, b = w - move[:-1], b - move[-1]
-        w = w / deviation
-        return w, b - mean @ w
 
-    def first_right(w, b, which):
-        hits = total = 0
-        for g in np.unique(group[which]):
-            mask = group == g
-            if not y[mask].any():
-                continue
-            total += 1
-            hits += y[mask][np.argmax(x[mask] @ w + b)]
-        return hits, total
+def fit_score(questions, names, left_out, l2=2e-3):
+    """Weights by which the units that answer come first: softmax over the units of each question."""
+    import numpy as np
 
-    for label, columns in (("WITH_COSINE", slice(None)), ("BY_WORDS", slice(1, None))):
-        keep = np.zeros(x.shape[1]); keep[columns] = 1
-        right = total = 0
-        for fold in range(5):
-            test = group % 5 == fold
-            w, b = train(x[~test] * keep, y[~test])
-            hits, count = first_right(w * keep, b, test)
-            right, total = right + hits, total + count
-        w, b = train(x * keep, y)
-        w = w * keep
-        print(f"{label}: best unit right in {right:.0f} of {total} questions whose answer is among the units, left out; bias {b:.3f}")
-        print("    " + ", ".join(f"{value:.3f}" for value in w))
-        for name, value in zip(names, w):
-            print(f"        {name:16} {value:7.3f}")
-    print(f"questions {len(tops)}, answerable {sum(a for a, _ in tops)}, answer among the units {sum(b for _, b in tops)}")
+    asked = [it for it in questions if any(unit["right"] for unit in it["units"])]
+    x = np.array([unit["x"] for it in asked for unit in it["units"]])
+    right = np.array([float(unit["right"]) for it in asked for unit in it["units"]])
+    counts = np.array([len(it["units"]) for it in asked])
+    starts = np.r_[0, counts.cumsum()[:-1]]
+    mean, deviation = x.mean(0), x.std(0) + 1e-6
+    keep = np.array([0.0 if name in left_out else 1.0 for name in names])
+    z = (x - mean) / deviation * keep
+    target = right / np.repeat(np.add.reduceat(right, starts), counts)
+
+    def gradient(w):
+        score = z @ w
+        e = np.exp(score - np.repeat(np.maximum.reduceat(score, starts), counts))
+        return z.T @ (e / np.repeat(np.add.reduceat(e, starts), counts) - target) / len(starts) + l2 * w
+
+    return adam(gradient, x.shape[1]) / deviation * keep
+
+
+def fit_logistic(x, y, l2=5e-3):
+    import numpy as np
+
+    mean, deviation = x.mean(0), x.std(0) + 1e-6
+    z = np.c_[(x - mean) / deviation, np.ones(len(x))]
+
+    def gradient(w):
+        return z.T @ (1 / (1 + np.exp(-z @ w)) - y) / len(y) + l2 * np.r_[w[:-1], 0]
+
+    w = adam(gradient, z.shape[1])
+    return w[:-1] / deviation, w[-1] - (w[:-1] / deviation) @ mean
+
+
+def best(question, weights):
+    return max(question["units"], key=lambda unit: float(unit["x"] @ weights))
+
+
+def fit(arguments):
+    import numpy as np
+
+    questions = read_kept(arguments[0])
+    names = list(questions[0]["units"][0]["numbers"])
+    tuned = [it for it in questions if not it["checked"]]
+    checked = [it for it in questions if it["checked"]]
+    print(f"{len(tuned)} questions to fit, {len(checked)} to check")
+    for name, left_out in (("WITH_COSINE", []), ("BY_WORDS", ["unit_cosine"])):
+        weights = fit_score(tuned, names, left_out)
+        some = [it for it in checked if any(unit["right"] for unit in it["units"])]
+        first = sum(best(it, weights)["right"] for it in some)
+        print(f"{name}: of {len(some)} questions to check whose answer is among the units, it is first in {first}")
+        print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
+        if name == "WITH_COSINE":
+            score = weights
+    rows = np.array([best(it, score)["x"] for it in tuned])
+    for name, label in (("RIGHT", lambda it: best(it, score)["right"]), ("ANSWERABLE", lambda it: it["answerable"])):
+        weights, bias = fit_logistic(rows, np.array([float(label(it)) for it in tuned]))
+        print(f"{name}: bias {bias:.2f}")
+        print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
+        tell(checked, lambda it: 1 / (1 + np.exp(-(best(it, score)["x"] @ weights + bias))), label)
+
+
+def read_kept(path):
+    import numpy as np
+
+    with open(path, encoding="utf-8") as lines:
+        questions = [it for it in map(json.loads, lines) if it["units"]]
+    for it in questions:
+        it["answerable"] = is_answerable(it["question"])
+        for unit in it["units"]:
+            unit["x"] = np.array(list(unit["numbers"].values()))
+            unit["right"] = it["answerable"] and is_right(it["question"], unit["text"])
+    return questions
+
+
+def tell(questions, probability, label):
+    """How often a label holds at each probability."""
+    bins = defaultdict(list)
+    for it in questions:
+        bins[min(9, int(10 * probability(it)))].append(bool(label(it)))
+    for step, held in sorted(bins.items()):
+        print(f"    {step / 10:.1f} to {step / 10 + 0.1:.1f}: {len(held):4} questions, holds for {100 * sum(held) / len(held):3.0f} %")
 
 
 if __name__ == "__main__":
-    commands = {"measure": measure, "fit": fit}
+    commands = {"measure": measure, "collect": collect, "fit": fit}
     if len(sys.argv) < 3 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     commands[sys.argv[1]](sys.argv[2:])

@@ -36,8 +36,8 @@ pub(super) struct Candidate {
     pub(super) known: u64,
     pub(super) numbers: Numbers,
     pub(super) has_cosine: bool,
-    /// That it answers.
-    pub(super) probability: f32,
+    /// How much speaks for it, among the units of the question.
+    pub(super) score: f32,
 }
 
 /// All units of the best hits, best first by their words.
@@ -93,9 +93,9 @@ fn add(
             hit,
         };
         let numbers = asked.numbers(&unit, &texts[index], held[index], &context);
-        let probability = weights::probability(&numbers, false);
+        let score = weights::score(&numbers, false);
         let (text, known) = (texts[index].clone(), file.words);
-        candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, probability });
+        candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, score });
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) async fn by_meaning(
             for (candidate, unit) in candidates.iter_mut().zip(&vectors) {
                 candidate.numbers[0] = scale.of(vector.iter().zip(unit).map(|(a, b)| a * b).sum());
                 candidate.has_cosine = true;
-                candidate.probability = weights::probability(&candidate.numbers, true);
+                candidate.score = weights::score(&candidate.numbers, true);
             }
             sort(candidates);
         }
@@ -174,5 +174,5 @@ fn embedded_texts(hits: &[Found], candidates: &[Candidate]) -> Vec<String> {
 
 fn sort(candidates: &mut [Candidate]) {
     // Of two that are alike the one of the better hit, then the earlier one: the order is stable.
-    candidates.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
 }

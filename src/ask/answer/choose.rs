@@ -2,21 +2,21 @@
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::evidence::Asked;
-use crate::ask::answer::kind;
+use crate::ask::answer::{kind, weights};
 use crate::model::AnswerOutcome;
 
 /// Quotes of an answer at most.
 const QUOTES: usize = 3;
 /// Characters of all quotes; the first may be longer.
 const CHARS: usize = 480;
-/// A further quote of the same hit is at least this probable beside the best.
-const BESIDE: f32 = 0.45;
+/// A further quote of the same hit has a score at most this far below the best.
+const BESIDE: f32 = 2.0;
 /// The same of another hit.
-const BESIDE_OTHER: f32 = 0.8;
-/// From this confidence on the quotes answer.
+const BESIDE_OTHER: f32 = 0.5;
+/// From this probability of a right quote on the quotes answer; below it they show where to look.
 const ANSWERED: f32 = 0.35;
-/// From this confidence on the passage is worth a look; below it nothing answers.
-const PASSAGE: f32 = 0.08;
+/// Below this probability that anything answers nothing does.
+const ANSWERABLE: f32 = 0.3;
 
 /// What is quoted.
 pub(super) struct Choice {
@@ -40,12 +40,11 @@ pub(super) fn choose(asked: &Asked, parts: &[Asked], candidates: &[Candidate]) -
     if asked.has_unknown_code(known) {
         return Choice::nothing(0.0);
     }
-    let confidence = best.probability;
-    let outcome = match confidence {
-        it if it >= ANSWERED => AnswerOutcome::Answered,
-        it if it >= PASSAGE => AnswerOutcome::Passage,
-        _ => return Choice::nothing(confidence),
-    };
+    let confidence = weights::right(&best.numbers, best.has_cosine);
+    if weights::answerable(&best.numbers, best.has_cosine) < ANSWERABLE {
+        return Choice::nothing(confidence);
+    }
+    let outcome = if confidence >= ANSWERED { AnswerOutcome::Answered } else { AnswerOutcome::Passage };
     Choice { outcome, confidence, quotes: quotes(parts, candidates) }
 }
 
@@ -67,7 +66,7 @@ fn quotes(parts: &[Asked], candidates: &[Candidate]) -> Vec<usize> {
             continue;
         }
         let is_new = chosen.iter().all(|it: &usize| candidates[*it].text != candidate.text);
-        if is_new && candidate.probability >= least * best.probability && chars + length <= CHARS {
+        if is_new && candidate.score >= best.score - least && chars + length <= CHARS {
             chosen.push(index);
             chars += length;
         }
@@ -79,7 +78,7 @@ fn quotes(parts: &[Asked], candidates: &[Candidate]) -> Vec<usize> {
 fn best_of_part(part: &Asked, candidates: &[Candidate]) -> Option<usize> {
     let merit = |candidate: &Candidate| {
         let words = part.share(part.held(&candidate.text).words);
-        candidate.probability * (0.2 + kind::held(part.kind, &candidate.text)) * (0.5 + words)
+        candidate.score + 2.0 * kind::held(part.kind, &candidate.text) + 2.0 * words
     };
     let same_file = candidates.iter().enumerate().filter(|(_, it)| it.hit == candidates[0].hit);
     same_file.max_by(|a, b| merit(a.1).total_cmp(&merit(b.1)).then(b.0.cmp(&a.0))).map(|it| it.0)

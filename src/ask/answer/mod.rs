@@ -245,7 +245,7 @@ fn explain(outcome: &mut Outcome, candidates: &[Candidate]) {
                 let numbers = evidence::NAMES.iter().zip(it.numbers);
                 let numbers: serde_json::Map<String, Value> =
                     numbers.map(|(name, value)| ((*name).to_string(), json!(value))).collect();
-                json!({ "text": it.text, "probability": it.probability, "numbers": numbers })
+                json!({ "text": it.text, "score": it.score, "numbers": numbers })
             })
             .collect();
         if !shown.is_empty() {

@@ -9,8 +9,8 @@ use crate::ask::hit::{Found, Passage};
 
 /// Windows of the first file.
 const WINDOWS: usize = 3;
-/// A further window holds a unit at least this probable beside the best.
-const BESIDE: f32 = 0.5;
+/// A further window holds a unit with a score at most this far below the best.
+const BESIDE: f32 = 2.0;
 /// A hit with less than this part of the score of the first is marked as weak.
 const WEAK: f64 = 0.5;
 
@@ -49,7 +49,7 @@ fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| range(it, passage));
     let mut shown = vec![(best.passage, shown_of(best))];
     let mut windows = Vec::new();
-    for candidate in own.iter().skip(1).take_while(|it| it.probability >= BESIDE * best.probability) {
+    for candidate in own.iter().skip(1).take_while(|it| it.score >= best.score - BESIDE) {
         if windows.len() + 1 == WINDOWS {
             break;
         }
