@@ -50,7 +50,7 @@ impl Catalog {
                  RETURNING id",
             )?;
             let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            db.execute("DELETE FROM roots WHERE id = ?1 AND above IS NULL", [id])?;
+            db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
             Ok(ids)
         });
         // It may not have gone, or another have come meanwhile. Where that fails, the next start makes up for it.

@@ -94,7 +94,8 @@ fn joined(lines: &[String], max_chars: usize) -> String {
         if needed > left {
             let note = format!("… {} more lines", lines.len() - number);
             if number == 0 {
-                let _ = writeln!(out, "{}", cut(line, left.saturating_sub(2)));
+                let shown: String = line.chars().take(left.saturating_sub(2)).collect();
+                let _ = if shown.is_empty() { Ok(()) } else { writeln!(out, "{shown}…") };
             } else if note.chars().count() < left {
                 let _ = writeln!(out, "{note}");
             }

@@ -110,8 +110,11 @@ pub(super) fn row(head: Option<&str>, row: &str) -> String {
 
 /// The cells of a row; the last ones may be empty, which leaves a bar at the end of the trimmed line.
 fn cells(row: &str) -> Vec<&str> {
-    let row = row.strip_suffix(CELLS.trim_end()).unwrap_or(row);
-    row.split(CELLS).map(str::trim).collect()
+    let (whole, last) = match row.strip_suffix(CELLS.trim_end()) {
+        Some(whole) => (whole, Some("")),
+        None => (row, None),
+    };
+    whole.split(CELLS).map(str::trim).chain(last).collect()
 }
 
 /// What a line is.

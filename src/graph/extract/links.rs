@@ -19,7 +19,8 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         r#"\[[^\]\n]{0,300}\]\(\s*<?(?P<inline>[^\s<>()]+(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+["'][^\n]*?["'])?\s*\)"#,
         r"(?m:^[ ]{0,3}\[[^\]\n^][^\]\n]{0,200}\]:\s*<?(?P<definition>[^\s<>]+)>?)",
-        r"\[\[(?P<wiki>[^\[\]\n|]{1,200})(?:\|[^\[\]\n]*)?\]\]",
+        // In a row of a table the bar is written otherwise, so that it ends no cell.
+        r"\[\[(?P<wiki>[^\[\]\n|¦]{1,200})(?:[|¦][^\[\]\n]*)?\]\]",
         r#"(?P<bare>https?://[^\s<>"'`\[\]{}|\\^]+)"#,
     ];
     Regex::new(&parts.join("|")).expect("a constant that a test compiles")

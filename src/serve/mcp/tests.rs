@@ -111,7 +111,8 @@ async fn what_the_tools_give_holds_their_own_schemas() {
 async fn ask_has_an_answer_in_words_and_search_has_not() {
     let (service, mut session) = session().await;
     let ask = session.call("ask", json!({"query": "x"})).await;
-    assert_eq!(ask["structuredContent"]["answer"], "Ada signed it.");
+    assert_eq!(ask["structuredContent"]["answer_summary"], "Ada signed it.");
+    assert_eq!(ask["structuredContent"]["answer"]["outcome"], "answered");
     let text = ask["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("Ada signed it.\n\n[1] notes/plan.md (lines 3-5)\nThe budget"), "{text}");
     let search = session.call("search", json!({"query": "x"})).await;
