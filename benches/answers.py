@@ -179,6 +179,28 @@ def fit_logistic(x, y, l2=5e-3):
     return w[:-1] / deviation, w[-1] - (w[:-1] / deviation) @ mean
 
 
+# As src/ask/answer/choose.rs has them.
+QUOTES, CHARS, BESIDE, BESIDE_OTHER = 3, 490, 2.5, 0.7
+
+
+def quotes(question, weights):
+    """The units that are quoted."""
+    ordered = sorted(((float(unit["x"] @ weights), unit) for unit in question["units"]), key=lambda it: -it[0])
+    top, first = ordered[0]
+    chosen, characters = [first], len(first["text"])
+    for score, unit in ordered[1:]:
+        least = BESIDE if unit["hit"] == first["hit"] else BESIDE_OTHER
+        is_new = all(it["text"] != unit["text"] for it in chosen)
+        if len(chosen) < QUOTES and is_new and score >= top - least and characters + len(unit["text"]) <= CHARS:
+            chosen.append(unit)
+            characters += len(unit["text"])
+    return chosen
+
+
+def is_quoted(question, weights):
+    return question["answerable"] and is_right(question["question"], " ".join(it["text"] for it in quotes(question, weights)))
+
+
 def best(question, weights):
     return max(question["units"], key=lambda unit: float(unit["x"] @ weights))
 
@@ -199,8 +221,12 @@ def fit(arguments):
         print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
         if name == "WITH_COSINE":
             score = weights
+    answerable = [it for it in checked if it["answerable"]]
+    right = sum(is_quoted(it, score) for it in answerable)
+    length = sum(len(unit["text"]) for it in answerable for unit in quotes(it, score)) / max(1, len(answerable))
+    print(f"quotes right for {right} of {len(answerable)} questions to check, {length:.0f} characters")
     rows = np.array([best(it, score)["x"] for it in tuned])
-    for name, label in (("RIGHT", lambda it: best(it, score)["right"]), ("ANSWERABLE", lambda it: it["answerable"])):
+    for name, label in (("RIGHT", lambda it: is_quoted(it, score)), ("ANSWERABLE", lambda it: it["answerable"])):
         weights, bias = fit_logistic(rows, np.array([float(label(it)) for it in tuned]))
         print(f"{name}: bias {bias:.2f}")
         print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")

@@ -8,15 +8,15 @@ use crate::model::AnswerOutcome;
 /// Quotes of an answer at most.
 const QUOTES: usize = 3;
 /// Characters of all quotes; the first may be longer.
-const CHARS: usize = 480;
+const CHARS: usize = 490;
 /// A further quote of the same hit has a score at most this far below the best.
-const BESIDE: f32 = 2.0;
+const BESIDE: f32 = 2.5;
 /// The same of another hit.
-const BESIDE_OTHER: f32 = 0.5;
+const BESIDE_OTHER: f32 = 0.7;
 /// From this probability of a right quote on the quotes answer; below it they show where to look.
 const ANSWERED: f32 = 0.35;
 /// Below this probability that anything answers nothing does.
-const ANSWERABLE: f32 = 0.3;
+const ANSWERABLE: f32 = 0.2;
 
 /// What is quoted.
 pub(super) struct Choice {
