@@ -63,9 +63,10 @@ impl Asker {
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
-        // A file whose name says it all comes before passages that say nothing.
+        // A file whose name says it all comes before passages that say nothing, and behind the best of those that do.
         for found in unread {
             let at = hits.iter().position(|it| it.hit.score < found.hit.score).unwrap_or(hits.len());
+            let at = at.max(usize::from(speaks).min(hits.len()));
             hits.insert(at, found);
         }
         hits.truncate(question.limit);

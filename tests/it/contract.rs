@@ -254,7 +254,7 @@ fn vic_mcp_speaks_over_standard_input_and_output_and_ends_with_its_client() {
     let graph = vic::graph::tools::specs();
     assert!(graph.iter().all(|it| names.contains(&it.name.as_str())), "{names:?}");
     let verbs = names.iter().filter(|it| it.starts_with("corpus_")).count();
-    assert_eq!(names.len(), 6 + graph.len() + verbs, "{names:?}");
+    assert_eq!(names.len(), 7 + graph.len() + verbs, "{names:?}");
     assert!(verbs >= 11, "{names:?}");
     let list = session.request("resources/list", json!({}));
     let uri = list["result"]["resources"][0]["uri"].as_str().unwrap().to_string();
