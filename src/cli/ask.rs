@@ -88,8 +88,11 @@ pub(crate) fn print(response: &AskResponse, format: Format, printer: &mut Printe
 fn human(response: &AskResponse, styled: bool) -> String {
     let mut out = String::new();
     if let Some(summary) = response.answer_summary.as_deref().filter(|it| !it.trim().is_empty()) {
-        out.push_str(&text::wrap(summary, 0, usize::MAX));
-        out.push_str("\n\n");
+        for line in summary.lines() {
+            out.push_str(&text::wrap(line, 0, usize::MAX));
+            out.push('\n');
+        }
+        out.push('\n');
     }
     for (place, hit) in response.hits.iter().enumerate() {
         one_hit(&mut out, place + 1, hit, styled);

@@ -17,6 +17,8 @@ const EMBEDDED: usize = 24;
 const EMBEDDED_WORDS: usize = 560;
 /// Words of one unit that are embedded.
 const UNIT_WORDS: usize = 90;
+/// What the passage of a skill is worth that holds most of what was asked.
+const LOOKED_FOR: f32 = 4.0;
 /// Characters of a form or table that are quoted.
 const FOUND_CHARS: usize = 300;
 /// The longest that an answer waits for vectors of its units. Without them words decide.
@@ -36,6 +38,8 @@ pub(super) struct Candidate {
     pub(super) known: u64,
     pub(super) numbers: Numbers,
     pub(super) has_cosine: bool,
+    /// What is added to the score: more for what a skill found that was looked for.
+    pub(super) bonus: f32,
     /// How much speaks for it, among the units of the question.
     pub(super) score: f32,
 }
@@ -51,7 +55,13 @@ pub(super) fn by_words(asked: &Asked, hits: &[Found], scale: Option<Scale>) -> V
         }
         for (place, passage) in evidence.passages.iter().enumerate() {
             let cosine = passage.similarity.zip(scale).map_or(0.0, |(it, scale)| scale.of(it));
+            let is_looked_for = passage.chunk.tier == Tier::L2 && passage.chunk.id == evidence.chunk.id;
+            let first = candidates.len();
             add(asked, (number, place), (passage, cosine), file, &mut candidates);
+            for candidate in candidates[first..].iter_mut().filter(|_| is_looked_for) {
+                candidate.bonus = LOOKED_FOR;
+                candidate.score += LOOKED_FOR;
+            }
         }
     }
     sort(&mut candidates);
@@ -95,7 +105,17 @@ fn add(
         let numbers = asked.numbers(&unit, &texts[index], held[index], &context);
         let score = weights::score(&numbers, false);
         let (text, known) = (texts[index].clone(), file.words);
-        candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, score });
+        candidates.push(Candidate {
+            hit,
+            passage: place,
+            unit,
+            text,
+            known,
+            numbers,
+            has_cosine: false,
+            bonus: 0.0,
+            score,
+        });
     }
 }
 
@@ -141,7 +161,7 @@ pub(super) async fn by_meaning(
             for (candidate, unit) in candidates.iter_mut().zip(&vectors) {
                 candidate.numbers[0] = scale.of(vector.iter().zip(unit).map(|(a, b)| a * b).sum());
                 candidate.has_cosine = true;
-                candidate.score = weights::score(&candidate.numbers, true);
+                candidate.score = weights::score(&candidate.numbers, true) + candidate.bonus;
             }
             sort(candidates);
         }
