@@ -158,6 +158,7 @@ impl Asked {
         let mut last: Option<usize> = None;
         for word in phrase::split(&plain) {
             held.count += 1;
+            held.words |= self.codes_in(word);
             if stop_words::is_one(word) {
                 continue;
             }
@@ -178,6 +179,19 @@ impl Asked {
         }
         held.others = others.len();
         held
+    }
+
+    /// The codes that a word holds in another notation: `m5799` is part of `wfm5799dwf`. Fewer than three digits are no code.
+    fn codes_in(&self, word: &str) -> u64 {
+        const FEWEST_DIGITS: usize = 3;
+        if self.codes == 0 || !word.bytes().any(|it| it.is_ascii_digit()) {
+            return 0;
+        }
+        let digits =
+            |key: &str| key.split(|it: char| !it.is_ascii_digit()).max_by_key(|it| it.len()).map(str::to_string);
+        let is_held =
+            |at: &usize| digits(&self.keys[*at]).is_some_and(|it| it.len() >= FEWEST_DIGITS && word.contains(&it));
+        bits(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
     }
 
     /// The share of the weight of the content words that are held.
@@ -330,6 +344,8 @@ mod tests {
         let question = asked("What is invoice SF-2025-0999 about?");
         assert!(question.has_unknown_code(question.held("Invoice SF-2025-0412 is about sensors").words));
         assert!(!question.has_unknown_code(question.held("Invoice SF-2025-0999 is about sensors").words));
+        let model = asked("Where is the m5799?");
+        assert!(!model.has_unknown_code(model.held("Printer model WF-M5799DWF in the hall.").words));
         for question in ["What did it cost in 2025?", "Does 5kg of flour do?", "At 18:30 on 3 May?"] {
             assert!(codes(question).is_empty(), "{question}");
         }

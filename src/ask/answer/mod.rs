@@ -35,6 +35,8 @@ const NOTHING: &str = "Nothing in the indexed files answers this.";
 const NO_ANSWER: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
 /// What stands before quotes that only show where to look.
 const LOOK: &str = "No single sentence answers this; these passages come nearest:";
+/// How sure it is that a file with the name is what was asked for.
+const NAMED: f32 = 0.5;
 /// Candidates that an explained answer shows.
 const EXPLAINED: usize = 40;
 
@@ -95,7 +97,7 @@ impl Asker {
             return Ok((Said::nothing(NOTHING, 0.0), false));
         }
         if outcome.hits.iter().all(|it| it.evidence.is_none()) {
-            return Ok((Said::default(), false));
+            return Ok((named(question, &outcome.hits).unwrap_or_default(), false));
         }
         let told = self.ask_tables(&question.plan.raw_user_text, &outcome.hits).await;
         let (candidates, choice) = self.choose(served, question, outcome).await;
@@ -105,6 +107,11 @@ impl Asker {
         }
         if let Some(told) = told {
             return Ok((told, false));
+        }
+        if choice.outcome == AnswerOutcome::Nothing
+            && let Some(named) = named(question, &outcome.hits)
+        {
+            return Ok((named, false));
         }
         if choice.outcome == AnswerOutcome::Nothing {
             return Ok((Said::nothing(NO_ANSWER, choice.confidence), false));
@@ -193,6 +200,17 @@ fn parts(question: &Question, outcome: &Outcome) -> Vec<Asked> {
     let parts = kind::parts(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
     if parts.len() < 2 { Vec::new() } else { parts.into_iter().map(|it| Asked::of(it, it, weight)).collect() }
+}
+
+/// What is said where no text answers, and the name of the best file holds all that was asked for.
+fn named(question: &Question, hits: &[Found]) -> Option<Said> {
+    let hit = &hits.first()?.hit;
+    let held = hit.metadata.get("name_words")?.as_array()?.len();
+    if question.words.is_empty() || held < question.words.len() {
+        return None;
+    }
+    let answer = Answer { outcome: AnswerOutcome::Passage, confidence: rounded(NAMED), quotes: Vec::new() };
+    Some(Said { summary: Some(format!("No text answers this; `{}` has the name.", hit.path)), answer: Some(answer) })
 }
 
 fn counted(found: usize, shown: usize) -> String {
