@@ -315,7 +315,9 @@ mod tests {
 
     fn read(column: &[&str], text: &str) -> String {
         let mut habit = Habit::default();
-        column.iter().chain([&text]).for_each(|it| drop(habit.learn(it)));
+        for it in column.iter().chain([&text]) {
+            habit.learn(it);
+        }
         match habit.read(text) {
             Cell::Number(number, unit) => format!("{} {unit}", number.to_plain_string()).trim_end().to_string(),
             other => format!("{other:?}"),
