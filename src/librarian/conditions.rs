@@ -110,10 +110,8 @@ fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
         if among("about on mentioning mention regarding concerning", word) {
             break;
         }
-        if matches!(word, "from" | "to") && before > 0 && before + 1 < at {
-            if ends_in_mail(words, before) {
-                return found(at);
-            }
+        if matches!(word, "from" | "to") && before > 0 && before + 1 < at && ends_in_mail(words, before) {
+            return found(at);
         }
     }
     (among(WHEN, words.at(at)) && (end >= words.len() || words.0[end - 1].text.ends_with(['?', '.', '!'])))

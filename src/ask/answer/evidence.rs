@@ -293,7 +293,9 @@ fn codes(typed: &str) -> HashSet<String> {
         let digits = token.chars().filter(char::is_ascii_digit).count();
         let letters = token.chars().filter(|it| it.is_alphabetic()).count();
         let is_amount = token.starts_with(|it: char| it.is_ascii_digit()) && letters <= 3;
-        if digits >= LONG_NUMBER || (digits >= 2 && letters > 0 && !is_amount) {
+        // A date may be written otherwise in the file.
+        let is_date = letters == 0 && token.contains(['-', '.', '/']);
+        if !is_date && (digits >= LONG_NUMBER || (digits >= 2 && letters > 0 && !is_amount)) {
             codes.extend(phrase::words(token).into_iter().filter(|it| it.bytes().any(|it| it.is_ascii_digit())));
         }
     }

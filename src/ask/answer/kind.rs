@@ -425,7 +425,9 @@ const AND: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", " i ", " 
 pub(super) fn parts(question: &str) -> Vec<&str> {
     let cut = AND.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
         let rest = &question[at + and.len()..];
-        let begins = QUESTION_WORDS.iter().any(|it| rest.to_lowercase().starts_with(it));
+        // A question may be 32 KiB of commas: only its next words are looked at.
+        let head: String = rest.chars().take(20).flat_map(char::to_lowercase).collect();
+        let begins = QUESTION_WORDS.iter().any(|it| head.starts_with(it));
         let before = &question[..at];
         (begins && asked(before) != Kind::Other && before.split_whitespace().count() > 2).then_some((before, rest))
     });

@@ -117,6 +117,9 @@ impl Asker {
             return Ok((Said::nothing(NO_ANSWER, choice.confidence), false));
         }
         let quotes = self.checked(quotes(&choice, &candidates, &outcome.hits), outcome).await?;
+        if quotes.is_empty() {
+            return Ok((Said::nothing(NO_ANSWER, 0.0), false));
+        }
         let answer = Answer { outcome: choice.outcome, confidence: rounded(choice.confidence), quotes };
         if let Some(written) = self.written(question, outcome, events).await {
             return Ok((Said { summary: Some(written), answer: Some(answer) }, true));

@@ -277,7 +277,8 @@ mod tests {
         assert_eq!(units.len(), 2);
         let head = units[1].head.clone().map(|it| &body[it]);
         assert_eq!(row(head, &body[units[1].range.clone()]), "Month: December; Amount: 12.00; Note: paid");
-        assert_eq!(row(head, "a | b"), "a | b");
+        assert_eq!(row(head, "a | b"), "Month: a; Amount: b");
+        assert_eq!(row(head, "a | b | c | d"), "a | b | c | d", "more cells than heads");
     }
 
     #[test]

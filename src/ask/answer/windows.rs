@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::excerpt;
-use crate::ask::hit::{Found, Passage};
+use crate::ask::hit::{self, Found, Passage};
 
 /// Windows of the first file.
 const WINDOWS: usize = 3;
@@ -26,6 +26,7 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
         found.hit.excerpt = text(best, &passage);
         found.hit.metadata.insert("anchor".into(), json!(anchor));
         found.hit.metadata.insert("chunk_ids".into(), json!([passage.chunk.id.0]));
+        found.hit.path = hit::shown_path(&found.record, anchor.member.as_deref());
         if number == 0 {
             let further = further(&own, &evidence.passages);
             if !further.is_empty() {

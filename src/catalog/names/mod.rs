@@ -229,9 +229,17 @@ fn indexed(names: &str) -> String {
     text
 }
 
-/// A string of the language in which the index is asked.
+/// A string of the language in which the index is asked; several where the index takes a word apart (`1⁄2`), as it knows no
+/// phrases.
 fn quoted(word: &str) -> String {
-    format!("\"{}\"", word.replace('"', ""))
+    // The index takes letters in squares and circles for signs.
+    let is_apart = |it: char| !it.is_alphanumeric() || matches!(it, '\u{1f130}'..='\u{1f189}');
+    let parts: Vec<String> = word.split(is_apart).filter(|it| !it.is_empty()).map(|it| format!("\"{it}\"")).collect();
+    match parts.as_slice() {
+        [] => "\"\"".to_string(),
+        [only] => only.clone(),
+        _ => format!("({})", parts.join(" AND ")),
+    }
 }
 
 /// What the index is asked for one word: it, with other endings, and in parts.
