@@ -300,8 +300,9 @@ fn candidates(
     for word in words {
         let mut matching = rows(db, &query(word), among, is_known)?;
         // Last, because the index gathers all that begin so before it gives the first.
-        if matching.count == 0 && words::may_begin(&word.whole) {
-            matching = rows(db, &format!("{}*", quoted(&word.whole)), among, is_known)?;
+        let whole = quoted(&word.whole);
+        if matching.count == 0 && words::may_begin(&word.whole) && whole.ends_with('"') {
+            matching = rows(db, &format!("{whole}*"), among, is_known)?;
         }
         weights.push((all / (matching.count as f32).max(0.5)).ln_1p());
         match matching.allowed.len() {
