@@ -29,7 +29,7 @@ const FEEDBACK_FILES: usize = 2;
 const FEEDBACK: f32 = 0.7;
 
 /// What a name that holds every word of a question is worth.
-const NAME: f32 = 0.6;
+const NAME: f32 = 0.9;
 
 /// How the legs are weighed.
 #[derive(Clone, Copy, Debug, PartialEq)]

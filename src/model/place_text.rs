@@ -1,7 +1,7 @@
 //! A place in a file as people and programs name it: what [`Anchor::place`] says, understood again.
 
 use crate::error::{Error, Result};
-use crate::model::Anchor;
+use crate::model::{Anchor, INSIDE};
 
 /// What stands between the parts of a place, and between a path and its place.
 const BETWEEN: &str = ", ";
@@ -91,7 +91,10 @@ pub fn namings(text: &str) -> impl Iterator<Item = (&str, Place)> {
         };
         (!path.is_empty()).then_some((path, place))
     });
-    std::iter::once((text, Place::default())).chain(placed.take(MOST_NAMINGS))
+    // An archive is there with any member behind it: a place that is surely one is tried before a member of that name.
+    let is_surely = |it: &(&str, Place)| it.1.part.is_none() && it.0.contains(INSIDE);
+    let (surely, perhaps): (Vec<_>, Vec<_>) = placed.take(MOST_NAMINGS).partition(is_surely);
+    surely.into_iter().chain(std::iter::once((text, Place::default()))).chain(perhaps)
 }
 
 /// Understands `3` and `3-5`, from 1.

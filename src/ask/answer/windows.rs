@@ -1,7 +1,7 @@
 //! The part of each file that is shown: the window around the unit that answers best, over all passages of the file; of the
 //! first file up to three, where they lie apart. Pure.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::excerpt;
@@ -27,6 +27,9 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
         found.hit.metadata.insert("anchor".into(), json!(anchor));
         found.hit.metadata.insert("chunk_ids".into(), json!([passage.chunk.id.0]));
         found.hit.path = hit::shown_path(&found.record, anchor.member.as_deref());
+        if passage.chunk.id != evidence.chunk.id {
+            tell_passage(&mut found.hit.metadata, &passage);
+        }
         if number == 0 {
             let further = further(&own, &evidence.passages);
             if !further.is_empty() {
@@ -34,6 +37,18 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
             }
         }
         (evidence.chunk, evidence.anchor) = (passage.chunk, anchor);
+    }
+}
+
+/// What the metadata says of the passage that is shown. It was not read again in the file.
+fn tell_passage(metadata: &mut Map<String, Value>, passage: &Passage) {
+    metadata.insert("chunk_tier".into(), json!(passage.chunk.tier.name()));
+    match passage.chunk.heading_path.as_slice() {
+        [] => metadata.remove("heading_path"),
+        headings => metadata.insert("heading_path".into(), json!(headings)),
+    };
+    if metadata.get("citation") == Some(&json!("verified")) {
+        metadata.insert("citation".into(), json!("unchanged"));
     }
 }
 
