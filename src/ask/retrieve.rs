@@ -63,10 +63,12 @@ impl Asker {
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
-        // A file whose name says it all comes before passages that say nothing, and behind the best of those that do.
+        // A file whose name says it all comes before passages that say less, and behind one that says as much.
+        let best = hits.first().and_then(|it| it.evidence.as_deref());
+        let says_all = best.is_some_and(|it| it.words_matched >= question.words.len());
         for found in unread {
             let at = hits.iter().position(|it| it.hit.score < found.hit.score).unwrap_or(hits.len());
-            let at = at.max(usize::from(speaks).min(hits.len()));
+            let at = at.max(usize::from(speaks && says_all));
             hits.insert(at, found);
         }
         hits.truncate(question.limit);
