@@ -230,7 +230,7 @@ pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
                     each leg, moved = cosine with the question moved towards the two best passages; then (1 - score) * \
-                    0.6 * name^2 for the part of the question that its names hold, and (1 - score) * \
+                    0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.1 * coverage + 0.2 * nearness + 0.1 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
         "bm25_half": weights.bm25_half,

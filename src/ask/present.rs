@@ -21,7 +21,7 @@ const SPARE_FILES: usize = 10;
 /// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
 const BEST_FILES: usize = 30;
 /// Passages of the best files, one of which may have the answer.
-const PASSAGES_OF_BEST: usize = 10;
+const PASSAGES_OF_BEST: usize = 16;
 /// Hits whose passages are kept for an answer.
 const QUOTED_FILES: usize = 4;
 /// Passages of one file that are compared.

@@ -56,6 +56,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
         "application/pdf" | "text/html" | "text/xml" | "text/x-shellscript" => None,
         "application/gzip" if name.to_ascii_lowercase().ends_with(".svgz") => Some(media("application/gzip")),
         "image/heif" | "image/avif" => Some(media("image/heif")),
+        // No text begins as these do; a picture without compression may hold nothing but letters otherwise.
+        media_type @ ("image/tiff" | "image/png" | "image/jpeg" | "image/webp") => Some(media(media_type)),
         // `GIF` and `BM` begin words too.
         media_type if media_type.starts_with("image/") && !looks_binary(bytes) => None,
         media_type => Some(match by_media_type(media_type) {
@@ -301,6 +303,7 @@ mod tests {
         check(b"%PDF-1.4\n...", "notes.txt", Format::Pdf);
         check(b"\x89PNG\r\n\x1A\n\0\0\0\rIHDR", "photo.jpg", Format::Image);
         check(b"{\\rtf1 x}", "letter.doc", Format::Rtf);
+        check(&[b"II*\0".as_slice(), &[b'\xFF'; 10_000]].concat(), "fax.tiff", Format::Image);
         check(b"just words, no document", "report.pdf", Format::Text);
         check(b"<html><body>x</body></html>", "table.xls", Format::Html);
     }

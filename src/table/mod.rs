@@ -117,7 +117,7 @@ impl Table {
     fn anchor(&self, row: usize) -> Anchor {
         let place = self.places[self.first + row];
         let block = self.anchors.get(place.block as usize).cloned().unwrap_or_default();
-        let anchor = Anchor { byte_start: None, byte_end: None, verbatim: false, ..block };
+        let anchor = Anchor { byte_start: None, byte_end: None, gaps: Vec::new(), verbatim: false, ..block };
         if place.row == 0 {
             return anchor;
         }

@@ -28,6 +28,8 @@ pub(crate) struct Made {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
     pub(crate) sentences: Vec<(String, Truth)>,
+    /// Those of the sentences that are titles or headings.
+    pub(crate) headings: Vec<String>,
 }
 
 /// What every sentence of the documents says.
@@ -141,13 +143,11 @@ fn check_ask(world: &World, documents: &[Made], step: usize) {
     let mut wrong = Vec::new();
     for document in documents {
         let truths: HashMap<&str, &Truth> = document.sentences.iter().map(|(it, truth)| (it.as_str(), truth)).collect();
-        for (sentence, truth) in document.sentences.iter().step_by(step) {
+        // A title or a heading is context: it is never quoted.
+        let asked = document.sentences.iter().step_by(step).filter(|(it, _)| !document.headings.contains(it));
+        for (sentence, truth) in asked {
             let answer = world.json(&["ask", &format!("{sentence} path:{}", document.name)]);
             let hit = &answer["hits"][0];
-            // A title or a heading is context: it is never quoted.
-            if hit["metadata"]["heading_path"].to_string().contains(sentence.as_str()) {
-                continue;
-            }
             let excerpt = hit["excerpt"].as_str().unwrap_or_default().replace('\n', " ");
             if !excerpt.contains(sentence.as_str()) {
                 wrong.push(format!("{}: {sentence} is not shown, but: {excerpt}", document.name));

@@ -196,7 +196,9 @@ async fn pictures_of_text_become_text_of_their_document_at_index_time() {
     assert_eq!((scan.state, scan.detail.as_str()), (FileState::Indexed, "2 pages read by OCR"));
     let found = house.passages("Henrike Dahl Harbour Master").await;
     assert!(
-        found.iter().any(|it| it.file_id == scan.id && it.chunk.tier == Tier::L1 && it.chunk.anchor.page.is_some())
+        found
+            .iter()
+            .any(|it| it.file_id == scan.id && it.chunk.tier == Tier::L1 && it.chunk.anchor_of(0..1).page.is_some())
     );
     assert_eq!(house.record("piano-receipt.png").state, FileState::Indexed);
     let chunks = scan.chunks;

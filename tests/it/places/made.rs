@@ -28,7 +28,13 @@ fn made(
         sentences.iter().enumerate().map(|(at, it)| (it.clone(), truth(page, at))).collect::<Vec<_>>()
     };
     let sentences = (1..).zip(&pages).flat_map(place).collect();
-    Made { name, bytes: write(&pages), sentences }
+    Made { name, bytes: write(&pages), sentences, headings: Vec::new() }
+}
+
+/// The same where the first sentence of each page is its title.
+fn titled(made: Made, sizes: &[usize]) -> Made {
+    let headings = pages(sizes).into_iter().filter_map(|mut it| it.next().map(sentence)).collect();
+    Made { headings, ..made }
 }
 
 fn page(page: u64, _: usize) -> Truth {
@@ -72,7 +78,7 @@ fn pdf_of(pages: &[Vec<String>], size: usize) -> Vec<u8> {
 
 /// The first sentence of a slide is its title.
 pub(crate) fn pptx(name: &'static str, sizes: &[usize]) -> Made {
-    made(name, sizes, page, |slides| {
+    let made = made(name, sizes, page, |slides| {
         let number = slides.len();
         let ids: String = (1..=number).map(|it| format!("<p:sldId id=\"{}\" r:id=\"rId{it}\"/>", 255 + it)).collect();
         let list =
@@ -86,7 +92,8 @@ pub(crate) fn pptx(name: &'static str, sizes: &[usize]) -> Made {
         parts.extend(written.iter().map(|(name, xml)| (name.as_str(), xml.as_bytes())));
         let kind = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml";
         office("ppt/presentation.xml", kind, &parts)
-    })
+    });
+    titled(made, sizes)
 }
 
 fn slide(sentences: &[String]) -> String {
@@ -99,7 +106,7 @@ fn slide(sentences: &[String]) -> String {
 }
 
 pub(crate) fn odp(name: &'static str, sizes: &[usize]) -> Made {
-    made(name, sizes, page, |slides| {
+    let made = made(name, sizes, page, |slides| {
         let frame = |class: &str, all: &[String]| {
             let text: String = all.iter().map(|it| format!("<text:p>{it}</text:p>")).collect();
             format!("<draw:frame{class}><draw:text-box>{text}</draw:text-box></draw:frame>")
@@ -107,7 +114,8 @@ pub(crate) fn odp(name: &'static str, sizes: &[usize]) -> Made {
         let title = |it: &[String]| frame(" presentation:class=\"title\"", it);
         let page = |it: &Vec<String>| format!("<draw:page>{}{}</draw:page>", title(&it[..1]), frame("", &it[1..]));
         open("presentation", &slides.iter().map(page).collect::<String>())
-    })
+    });
+    titled(made, sizes)
 }
 
 /// The rows on which the sentences of a sheet stand, from 1: behind each third one row is empty.
@@ -167,7 +175,7 @@ pub(crate) fn ods(name: &'static str, sizes: &[usize]) -> Made {
 
 pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> Made {
     let chapter = |number: u64, _: usize| Truth { part: Some(format!("chapter {number}")), ..Truth::default() };
-    made(name, sizes, chapter, |chapters| {
+    let made = made(name, sizes, chapter, |chapters| {
         let names: Vec<String> = (1..=chapters.len()).map(|it| format!("{it}.xhtml")).collect();
         let items: String = names
             .iter()
@@ -188,7 +196,8 @@ pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> Made {
         ];
         parts.extend(names.iter().zip(&written).map(|(name, it)| (name.as_str(), it.as_bytes())));
         zip(&parts)
-    })
+    });
+    titled(made, sizes)
 }
 
 /// The pages of a PDF, drawn, in one file.
@@ -228,12 +237,12 @@ fn lines(name: &'static str, wrap: impl Fn(usize, &str) -> String) -> Made {
         sentences.push((said, Truth { line: Some(line as u64), ..Truth::default() }));
         text.push_str(&wrapped);
     }
-    Made { name, bytes: text.into_bytes(), sentences }
+    Made { name, bytes: text.into_bytes(), sentences, headings: Vec::new() }
 }
 
 /// Headings, lists, quotes, tables and paragraphs with different gaps between them.
 pub(crate) fn markdown() -> Made {
-    lines("notes.md", |number, said| match number % 10 {
+    let made = lines("notes.md", |number, said| match number % 10 {
         0 => format!("\n## {said}\n\n"),
         1 | 2 => format!("- {said}\n"),
         3 => format!("\n| letter | number |\n|---|---|\n| {said} | {number} |\n"),
@@ -241,7 +250,8 @@ pub(crate) fn markdown() -> Made {
         6 => format!("\n> \n> {said}\n"),
         7 => format!("> {said}\n\n\n"),
         _ => format!("Note {number}. {said}\n"),
-    })
+    });
+    Made { headings: (0..200).step_by(10).map(sentence).collect(), ..made }
 }
 
 pub(crate) fn text() -> Made {
@@ -270,7 +280,8 @@ pub(crate) fn subtitles() -> Made {
 
 /// Sentences 0 to 99, each in a part of its own.
 fn parts(name: &'static str, truth: impl Fn(usize) -> Truth, bytes: Vec<u8>) -> Made {
-    Made { name, bytes, sentences: (0..100).map(|it| (sentence(it), truth(it))).collect() }
+    let sentences = (0..100).map(|it| (sentence(it), truth(it))).collect();
+    Made { name, bytes, sentences, headings: Vec::new() }
 }
 
 pub(crate) fn notebook() -> Made {
