@@ -17,6 +17,8 @@ const EMBEDDED: usize = 24;
 const EMBEDDED_WORDS: usize = 560;
 /// Words of one unit that are embedded.
 const UNIT_WORDS: usize = 90;
+/// What a unit is worth that holds the question word for word; to the fourth power, because half of it is little.
+const VERBATIM: f32 = 4.0;
 /// What the passage of a skill is worth that holds most of what was asked.
 const LOOKED_FOR: f32 = 4.0;
 /// Characters of a form or table that are quoted.
@@ -38,7 +40,7 @@ pub(super) struct Candidate {
     pub(super) known: u64,
     pub(super) numbers: Numbers,
     pub(super) has_cosine: bool,
-    /// What is added to the score: more for what a skill found that was looked for.
+    /// What is added to the score: for the question word for word, and for what a skill found that was looked for.
     pub(super) bonus: f32,
     /// How much speaks for it, among the units of the question.
     pub(super) score: f32,
@@ -59,7 +61,7 @@ pub(super) fn by_words(asked: &Asked, hits: &[Found], scale: Option<Scale>) -> V
             let first = candidates.len();
             add(asked, (number, place), (passage, cosine), file, &mut candidates);
             for candidate in candidates[first..].iter_mut().filter(|_| is_looked_for) {
-                candidate.bonus = LOOKED_FOR;
+                candidate.bonus += LOOKED_FOR;
                 candidate.score += LOOKED_FOR;
             }
         }
@@ -103,19 +105,10 @@ fn add(
             hit,
         };
         let numbers = asked.numbers(&unit, &texts[index], held[index], &context);
-        let score = weights::score(&numbers, false);
+        let bonus = VERBATIM * asked.run(&texts[index]).powi(4);
+        let score = weights::score(&numbers, false) + bonus;
         let (text, known) = (texts[index].clone(), file.words);
-        candidates.push(Candidate {
-            hit,
-            passage: place,
-            unit,
-            text,
-            known,
-            numbers,
-            has_cosine: false,
-            bonus: 0.0,
-            score,
-        });
+        candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, bonus, score });
     }
 }
 

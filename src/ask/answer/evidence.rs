@@ -67,6 +67,8 @@ pub(super) struct Asked {
     codes: u64,
     /// Which of them are months or weekdays.
     calendar: u64,
+    /// All its words in order.
+    words: Vec<String>,
     /// The field of a mail head that is asked for.
     mail_field: Option<&'static str>,
     pub(super) kind: Kind,
@@ -112,6 +114,7 @@ impl Asked {
             exact: 0,
             codes: 0,
             calendar: 0,
+            words: phrase::words(searched),
             mail_field: kind::mail_field(typed),
             kind: kind::asked(typed),
         };
@@ -192,6 +195,12 @@ impl Asked {
         let is_held =
             |at: &usize| digits(&self.keys[*at]).is_some_and(|it| it.len() >= FEWEST_DIGITS && word.contains(&it));
         bits(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
+    }
+
+    /// The part of the question that stands in a text word for word, 0 to 1.
+    pub(super) fn run(&self, text: &str) -> f32 {
+        let plain = phrase::plain(text);
+        phrase::share(&self.words, &phrase::split(&plain).collect::<Vec<_>>())
     }
 
     /// The share of the weight of the content words that are held.
