@@ -12,7 +12,7 @@
 //! more likely one too, also where it has other words. A way through a passage that is itself far from the question is worth
 //! little, which keeps the score of nonsense low; a vector moved and stretched to length 1 again would not.
 //!
-//! A file that is called as the question says is lifted: `score + (1 - score) * 0.6 * share^2`, where the share is the part of
+//! A file that is called as the question says is lifted: `score + (1 - score) * 0.9 * share^2`, where the share is the part of
 //! the question's words that its names hold. Words that are rare in names count more, and those in no name most, so that a
 //! name with one common word of a long question is worth nothing.
 //!

@@ -81,7 +81,7 @@ pub struct Asker {
     redaction: Redaction,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
-    scales: Arc<answer::Scales>,
+    scales: answer::Scales,
     /// What may be found; the rest does not exist for whoever asks.
     scope: Scope,
 }
@@ -153,7 +153,7 @@ impl Asker {
             redaction: config.limits.redaction,
             default_root: config.warehouse_root.clone(),
             db_path: config.db_path.clone(),
-            scales: Arc::default(),
+            scales: answer::Scales::default(),
             scope: Scope::All,
         })
     }

@@ -34,6 +34,8 @@ const PHONE: usize = 8;
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
 /// With its country.
 const MOST_PHONE_DIGITS: usize = 15;
+/// Groups of three digits of one number.
+const MOST_GROUPS: usize = 12;
 /// Words that are added to a question at most.
 const MOST_KEYWORDS: usize = 64;
 /// Letters and digits of the shortest name of a model that is searched in parts.
@@ -101,9 +103,9 @@ pub(crate) fn keywords(question: &str) -> Vec<String> {
         model_parts(token, &mut words);
     }
     let lower = question.to_lowercase();
-    let typed: Vec<&str> = lower.split(|it: char| !it.is_alphanumeric()).collect();
+    let typed: HashSet<&str> = lower.split(|it: char| !it.is_alphanumeric()).collect();
     let mut seen = HashSet::new();
-    words.retain(|it| !typed.contains(&it.as_str()) && seen.insert(it.clone()));
+    words.retain(|it| !typed.contains(it.as_str()) && seen.insert(it.clone()));
     words.truncate(MOST_KEYWORDS);
     words
 }
@@ -244,7 +246,7 @@ fn thousands<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t st
     if !separates || first.len() > 3 || first.starts_with('0') {
         return (separator, groups);
     }
-    while text[at..].starts_with(separator) {
+    while groups.len() < MOST_GROUPS && text[at..].starts_with(separator) {
         let group = digits(text, at + separator.len_utf8());
         if group.len() != 3 {
             break;

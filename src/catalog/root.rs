@@ -128,7 +128,7 @@ fn adopt(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlit
         params![id, prefix(path, &below.path), below.id],
     )?;
     db.execute("UPDATE roots SET above = ?1 WHERE id = ?2 OR above = ?2", [id, below.id])?;
-    moved.into_iter().try_for_each(|it| names::renew(db, it))
+    names::renew_all(db, &moved)
 }
 
 /// Gives the roots in a root that is about to go their files, under the same numbers.
@@ -153,14 +153,15 @@ fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
             "UPDATE roots SET above = NULL, available = ?2, problem = ?3 WHERE id = ?1",
             params![root.id, above.available, above.problem],
         )?;
-        live_files(db, root.id)?.into_iter().try_for_each(|it| names::renew(db, it))?;
+        names::renew_all(db, &live_files(db, root.id)?)?;
         outermost.push(root);
     }
     Ok(())
 }
 
 fn live_files(db: &Transaction<'_>, root: RootId) -> rusqlite::Result<Vec<FileId>> {
-    let mut statement = db.prepare_cached("SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL")?;
+    let mut statement =
+        db.prepare_cached("SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL ORDER BY id")?;
     statement.query_map([root], |row| row.get(0))?.collect()
 }
 

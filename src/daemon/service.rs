@@ -240,7 +240,8 @@ impl Service for Daemon {
             unreadable(path, failure.reason, &detail)
         })?;
         let document = self.index.with_known_pictures(hash, document).await?;
-        self.asker.cut(document, &place, raw.as_deref(), &printed(path))
+        let (asker, name) = (self.asker.clone(), printed(path).to_string());
+        index::blocking(move || asker.cut(document, &place, raw.as_deref(), &name)).await
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {

@@ -16,6 +16,8 @@ use crate::warehouse::open_beneath;
 const MOST_FILE: u64 = 2 << 20;
 /// Bytes of the tables that are kept.
 const MOST_KEPT: usize = 32 << 20;
+/// What a content without tables counts, so that their number is bounded too.
+const ENTRY_BYTES: usize = 1 << 10;
 /// Files that are read at the same time.
 const AT_ONCE: usize = 2;
 
@@ -33,7 +35,7 @@ impl Kept {
     }
 
     fn keep(&mut self, hash: ContentHash, extension: &str, tables: Arc<Vec<Table>>) {
-        let bytes = |it: &[Table]| it.iter().map(Table::bytes).sum::<usize>();
+        let bytes = |it: &[Table]| ENTRY_BYTES + it.iter().map(Table::bytes).sum::<usize>();
         let mut left = MOST_KEPT.saturating_sub(bytes(&tables));
         let fits = |it: &(ContentHash, String, Arc<Vec<Table>>)| {
             let own = bytes(&it.2);
@@ -147,5 +149,17 @@ mod tests {
         kept.keep(hash(3), "csv", tables(MOST_KEPT / 2));
         let known: Vec<bool> = (1..4).map(|it| kept.get(hash(it), "csv").is_some()).collect();
         assert_eq!((known, kept.0.len()), (vec![true, false, true], 2));
+    }
+
+    #[test]
+    fn contents_without_tables_are_bounded_in_number() {
+        let mut kept = Kept::default();
+        for number in 0..2 * MOST_KEPT / ENTRY_BYTES {
+            let mut hash = ContentHash([0; 32]);
+            hash.0[..8].copy_from_slice(&number.to_le_bytes());
+            kept.0.push((hash, "html".into(), Arc::default()));
+        }
+        kept.keep(ContentHash([255; 32]), "html", Arc::default());
+        assert_eq!(kept.0.len(), MOST_KEPT / ENTRY_BYTES);
     }
 }

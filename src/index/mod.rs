@@ -272,6 +272,7 @@ impl Index {
         self.inner.note(&format!("watch {}", root.path.display()), None);
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
+        self.inner.fill_names();
         self.inner.unseen().replace(root.id, Path::new(""), &[]);
         self.inner.name_roots(None).await?;
         let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
@@ -458,6 +459,7 @@ impl Inner {
         let added = blocking(move || catalog.add_root(&named)).await;
         self.name_roots(None).await?;
         let root = added?;
+        self.fill_names();
         if root.path != path {
             // It is watched by the rules of before.
             self.unwatch(root.id).await;

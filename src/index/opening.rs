@@ -106,18 +106,23 @@ impl Index {
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.warm().await });
-        let (names, ends) = (inner.catalog.clone(), inner.shutdown.clone());
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
-                tracing::warn!(%error, "files of an older index are not found by their names; the next start tries again");
-            }
-        });
+        inner.fill_names();
         inner.go_on();
         Ok(Index { inner, _background: Arc::new(background) })
     }
 }
 
 impl Inner {
+    /// Takes up in the background the names that the catalog has not taken up yet.
+    pub(crate) fn fill_names(&self) {
+        let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
+                tracing::warn!(%error, "some files are not found by their names; the next start tries again");
+            }
+        });
+    }
+
     async fn assemble(
         parts: Parts,
         rules: Rules,

@@ -129,14 +129,14 @@ impl Asker {
 
     async fn choose(&self, served: &Served, question: &Question, outcome: &Outcome) -> (Vec<Candidate>, Choice) {
         let asked = asked(question, outcome);
-        let embedder = served.embedder.as_deref().zip(outcome.vector.as_deref());
+        let embedder = served.embedder.as_ref().zip(outcome.vector.as_deref());
         let scale = match embedder {
-            Some((embedder, _)) => self.scales.of(embedder).await.ok(),
+            Some((embedder, _)) => self.scales.of(embedder).await,
             None => None,
         };
         let mut candidates = candidates::by_words(&asked, &outcome.hits, scale);
         if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
-            candidates::by_meaning(embedder, vector, scale, &outcome.hits, &mut candidates).await;
+            candidates::by_meaning(embedder.as_ref(), vector, scale, &outcome.hits, &mut candidates).await;
         }
         let choice = choose::choose(&asked, &parts(question, outcome), &candidates);
         (candidates, choice)

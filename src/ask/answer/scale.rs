@@ -3,10 +3,16 @@
 //! Models differ: unrelated texts have 0.0 with one and 0.7 with another. A few pairs of questions and answers, embedded once
 //! for each model, tell where it lies.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tokio::sync::Mutex;
 
 use crate::embed::{Embedder, Vector};
 use crate::error::Result;
+
+/// The longest that an answer waits for the scale of its model. It is measured to the end nevertheless, for the next one.
+const WAIT: Duration = Duration::from_millis(1_500);
 
 /// Questions, each with a sentence that answers it. The answer of any other question is unrelated.
 const PAIRS: &[(&str, &str)] = &[
@@ -28,8 +34,8 @@ pub(crate) struct Scale {
 }
 
 /// The scale of the model that was asked last.
-#[derive(Default)]
-pub(crate) struct Scales(Mutex<Option<(String, Scale)>>);
+#[derive(Clone, Default)]
+pub(crate) struct Scales(Arc<Mutex<Option<(String, Scale)>>>);
 
 impl Scale {
     /// The cosine on the common scale; not bounded.
@@ -51,11 +57,20 @@ impl Scale {
 }
 
 impl Scales {
-    /// The scale of a model; measured once.
-    ///
-    /// # Errors
-    /// Those of the model.
-    pub(crate) async fn of(&self, embedder: &dyn Embedder) -> Result<Scale> {
+    /// The scale of a model, measured once; none where the model fails or takes too long.
+    pub(crate) async fn of(&self, embedder: &Arc<dyn Embedder>) -> Option<Scale> {
+        let (scales, embedder) = (self.clone(), embedder.clone());
+        let measuring = tokio::spawn(async move { scales.measured(embedder.as_ref()).await });
+        match tokio::time::timeout(WAIT, measuring).await.ok()?.ok()? {
+            Ok(scale) => Some(scale),
+            Err(error) => {
+                tracing::debug!("the scale of the model was not measured: {error}");
+                None
+            }
+        }
+    }
+
+    async fn measured(&self, embedder: &dyn Embedder) -> Result<Scale> {
         let name = embedder.fingerprint().to_string();
         let mut known = self.0.lock().await;
         if let Some((_, scale)) = known.as_ref().filter(|(of, _)| *of == name) {

@@ -23,7 +23,9 @@ impl Asker {
         }
         for (number, hit) in hits.iter().enumerate().take(HITS) {
             let Some(tables) = self.index.tables_of(&hit.record, PATIENCE).await else { continue };
-            if let Some(found) = table::answer::answer(question, &tables) {
+            let asked = question.to_string();
+            let answer = crate::index::blocking(move || Ok(table::answer::answer(&asked, &tables)));
+            if let Ok(Some(found)) = answer.await {
                 return Some(said(u32::try_from(number + 1).ok()?, hit, &found));
             }
         }

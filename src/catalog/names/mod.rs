@@ -2,7 +2,8 @@
 //! sheets.
 //!
 //! A row for each file, under its number, in an index of words that SQLite keeps. What changes a name changes its row in the
-//! same transaction. A catalog of an older vic gets its rows in the background, see [`Catalog::fill_names`].
+//! same transaction. A catalog of an older vic gets its rows in the background, and so does a
+//! large root that becomes part of another, see [`Catalog::fill_names`].
 //!
 //! A question looks for its rarer words, and only looks at their files whether these have the commoner ones too: a word that
 //! stands in the names of half a million files takes no longer than one that stands in some thousands.
@@ -71,12 +72,18 @@ impl Catalog {
             return Ok(Vec::new());
         }
         self.database.read(|db| {
-            let (weights, candidates) = candidates(db, words, among)?;
-            let mut named = Vec::new();
-            for file in candidates {
-                named.extend(compare(db, file, words, &weights)?);
+            let few = among.filter(|it| it.len() <= FEW);
+            let (weights, files) = match few {
+                Some(few) => (None, few.to_vec()),
+                None => candidates(db, words, among).map(|(weights, files)| (Some(weights), files))?,
+            };
+            let mut compared = Vec::new();
+            for file in &files {
+                compared.extend(compare(db, *file, words)?);
             }
-            named.sort_unstable_by(|a: &Named, b| b.share.total_cmp(&a.share).then(b.file_id.cmp(&a.file_id)));
+            let weights = weights.unwrap_or_else(|| weights_among(&compared, words.len(), files.len()));
+            let mut named: Vec<Named> = compared.into_iter().map(|it| it.named(&weights)).collect();
+            named.sort_unstable_by(|a, b| b.share.total_cmp(&a.share).then(b.file_id.cmp(&a.file_id)));
             named.truncate(limit);
             Ok(named)
         })
@@ -94,8 +101,10 @@ impl Catalog {
         let query = run.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" AND ");
         self.database.read(|db| {
             let mut files = Vec::new();
+            // A single word that the index does not take apart is a word of the index: no name has to be read.
+            let is_exact = run.len() == 1 && query.len() == run[0].len() + 2;
             for file in rows(db, &query, None, |it| it.count >= PASSED_OVER)?.allowed {
-                if raw_names(db, file)?.iter().any(|it| holds_run(it, &run)) {
+                if is_exact || raw_names(db, file)?.iter().any(|it| holds_run(it, &run)) {
                     files.push(file);
                 }
             }
@@ -121,7 +130,8 @@ impl Catalog {
         })
     }
 
-    /// Takes up the names of files that an older vic has recorded, where that is not done; `goes_on` is asked in between.
+    /// Takes up the names of the files whose names are not as they should be: those that an older vic has recorded, and those
+    /// of a large root that another has taken over. `goes_on` is asked in between.
     ///
     /// # Errors
     /// Those of SQLite; what is done stays done.
@@ -178,6 +188,18 @@ pub(super) fn renew(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> 
     let (path, inner): (Vec<u8>, Option<String>) =
         db.prepare_cached(sql)?.query_row([file], |row| Ok((row.get(0)?, row.get(1)?)))?;
     write(db, file, &path, inner.as_deref().unwrap_or_default(), true)
+}
+
+/// Takes up the names of files (sorted) again. Of many at once the transaction would hold up all others: they have their old
+/// names until [`Catalog::fill_names`] comes to them.
+pub(super) fn renew_all(db: &Transaction<'_>, files: &[FileId]) -> rusqlite::Result<()> {
+    let Some(first) = files.first().filter(|_| files.len() > FILLED_AT_ONCE as usize) else {
+        return files.iter().try_for_each(|it| renew(db, *it));
+    };
+    let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE \
+               SET value = min(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))";
+    db.prepare_cached(sql)?.execute(params![FILLED, (first - 1).to_string()])?;
+    Ok(())
 }
 
 /// Forgets the names of a file that is removed.
@@ -285,33 +307,28 @@ fn rows(
     Ok(found)
 }
 
-/// The weight of each word, and the files to compare.
+/// The weight of each word, and the files to compare. Files that may not be found count nowhere.
 fn candidates(
     db: &Transaction<'_>,
     words: &[NameWord],
     among: Option<&[FileId]>,
 ) -> rusqlite::Result<(Vec<f32>, Vec<FileId>)> {
     let last: Option<FileId> = db.prepare_cached("SELECT max(id) FROM files")?.query_row([], |row| row.get(0))?;
-    let all = last.unwrap_or_default().max(1) as f32;
+    let all = among.map_or(last.unwrap_or_default() as usize, <[FileId]>::len);
     let (mut weights, mut rare, mut common) = (Vec::new(), HashSet::new(), Vec::new());
-    let few = among.filter(|it| it.len() <= FEW);
-    let is_known =
-        |it: &Matching| it.count >= COUNTED && (few.is_some() || it.allowed.len() > COMMON || it.count >= PASSED_OVER);
+    let is_known = |it: &Matching| it.allowed.len() >= COUNTED || it.count >= PASSED_OVER;
     for word in words {
         let mut matching = rows(db, &query(word), among, is_known)?;
         // Last, because the index gathers all that begin so before it gives the first.
         let whole = quoted(&word.whole);
-        if matching.count == 0 && words::may_begin(&word.whole) && whole.ends_with('"') {
+        if matching.allowed.is_empty() && words::may_begin(&word.whole) && whole.ends_with('"') {
             matching = rows(db, &format!("{whole}*"), among, is_known)?;
         }
-        weights.push((all / (matching.count as f32).max(0.5)).ln_1p());
+        weights.push(weight(matching.allowed.len(), all));
         match matching.allowed.len() {
             0..=COMMON => rare.extend(matching.allowed),
             _ => common.push((word, matching.allowed)),
         }
-    }
-    if let Some(few) = few {
-        return Ok((weights, few.to_vec()));
     }
     if common.len() > 1 {
         let all = common.iter().map(|it| query(it.0)).collect::<Vec<_>>().join(" AND ");
@@ -323,33 +340,49 @@ fn candidates(
     Ok((weights, rare.into_iter().collect()))
 }
 
-/// Compares the names of a file with the words; none when they hold none.
-fn compare(
-    db: &Transaction<'_>,
+/// What a word counts that so many of all files have in their names.
+fn weight(files: usize, all: usize) -> f32 {
+    (all.max(1) as f32 / (files as f32).max(0.5)).ln_1p()
+}
+
+/// What each word counts among the files that were compared.
+fn weights_among(compared: &[Compared], words: usize, all: usize) -> Vec<f32> {
+    let files = |at: usize| compared.iter().filter(|it| it.likeness[at] > 0.0).count();
+    (0..words).map(|at| weight(files(at), all)).collect()
+}
+
+/// How the names of a file are like the words.
+struct Compared {
     file_id: FileId,
-    words: &[NameWord],
-    weights: &[f32],
-) -> rusqlite::Result<Option<Named>> {
+    /// Of each word, 0 to 1.
+    likeness: Vec<f32>,
+    /// The part of the file's own name that is asked for.
+    asked: f32,
+}
+
+impl Compared {
+    fn named(self, weights: &[f32]) -> Named {
+        let share: f32 = self.likeness.iter().zip(weights).map(|(likeness, weight)| likeness * weight).sum();
+        let whole = 1.0 - WHOLE_NAME + WHOLE_NAME * self.asked;
+        let held = (0..weights.len()).filter(|at| self.likeness[*at] > 0.0).collect();
+        Named { file_id: self.file_id, share: whole * share / weights.iter().sum::<f32>(), held }
+    }
+}
+
+/// Compares the names of a file with the words; none when they hold none.
+fn compare(db: &Transaction<'_>, file_id: FileId, words: &[NameWord]) -> rusqlite::Result<Option<Compared>> {
     let sql = "SELECT own, folders, inside FROM names WHERE rowid = ?1";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([file_id])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let places = [(sorted(row, 0)?, 1.0), (sorted(row, 2)?, INNER), (sorted(row, 1)?, FOLDER)];
-    let (mut held, mut share) = (Vec::new(), 0.0);
-    for (at, (word, weight)) in words.iter().zip(weights).enumerate() {
-        let best = places.iter().map(|(names, worth)| worth * words::likeness(word, names)).fold(0.0, f32::max);
-        if best > 0.0 {
-            held.push(at);
-            share += weight * best;
-        }
-    }
-    if held.is_empty() {
-        return Ok(None);
-    }
+    let best =
+        |word: &NameWord| places.iter().map(|(names, worth)| worth * words::likeness(word, names)).fold(0.0, f32::max);
+    let likeness: Vec<f32> = words.iter().map(best).collect();
     let own = &places[0].0;
     let asked = own.iter().filter(|it| words.iter().any(|word| words::likeness(word, &[it]) > 0.0)).count();
-    let whole = 1.0 - WHOLE_NAME + WHOLE_NAME * asked as f32 / own.len().max(1) as f32;
-    Ok(Some(Named { file_id, share: whole * share / weights.iter().sum::<f32>(), held }))
+    let asked = asked as f32 / own.len().max(1) as f32;
+    Ok(likeness.iter().any(|it| *it > 0.0).then_some(Compared { file_id, likeness, asked }))
 }
 
 fn sorted<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r str>> {

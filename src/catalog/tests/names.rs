@@ -147,6 +147,10 @@ fn files_that_may_not_be_found_take_no_place_of_those_that_may_however_many_they
     assert_eq!(scene.called_among("herons img", Some(&many))[0], "old/IMG_of_herons.png");
     assert_eq!(scene.called("img herons")[0], "old/IMG_of_herons.png");
     assert_eq!(scene.called("img").len(), 9);
+    // Nor do they decide which words are rare: `img` is, among those that may be found.
+    let share =
+        |words: &str, among: &[FileId]| scene.catalog.named(&name_words(words), Some(among), 9).unwrap()[0].share;
+    assert!((share("img zebra", &only) - share("herons zebra", &only)).abs() < 1e-6);
 }
 
 #[test]
@@ -183,6 +187,19 @@ fn a_catalog_of_an_older_vic_has_its_names_taken_up_and_reads_again_what_may_hol
     scene.write("new heron.md", "new");
     scene.scan();
     assert_eq!(scene.called("heron"), ["new heron.md"]);
+}
+
+#[test]
+fn a_large_root_that_becomes_part_of_another_is_found_by_its_new_folders_in_a_while() {
+    let scene = Scene::new(&[]);
+    (0..2_100).for_each(|it| scene.write(&format!("img-{it}.png"), "a picture"));
+    scene.scan();
+    let above = scene.path("").parent().unwrap().to_path_buf();
+    let folder = scene.path("").file_name().unwrap().to_string_lossy().into_owned();
+    scene.catalog.add_root(&above).unwrap();
+    assert!(scene.called(&folder).is_empty());
+    scene.catalog.fill_names(&|| true).unwrap();
+    assert_eq!(scene.called(&folder).len(), 9);
 }
 
 #[test]
