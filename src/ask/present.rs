@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const SPARE_FILES: usize = 10;
 /// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
 const BEST_FILES: usize = 30;
-/// Passages of the best files, one of which may have the answer.
+/// Passages of each of the best files: any of them may have the answer.
 const PASSAGES_OF_BEST: usize = 16;
 /// Hits whose passages are kept for an answer.
 const QUOTED_FILES: usize = 4;

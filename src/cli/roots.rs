@@ -39,7 +39,7 @@ enum Command {
     },
 }
 
-/// What became of a root, of which another may still have the files.
+/// What became of a root. Another one may still have its files.
 fn removed(path: &str, left: &[Root]) -> String {
     let removed = path_of(path);
     let above = left.iter().find(|it| removed.starts_with(&it.path));

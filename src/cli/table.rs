@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Most rows that are shown
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// The decimal sign of numbers such as `1,234` of which the rest of the column does not tell it
+    /// The decimal sign of numbers such as `1,234` where the rest of the column does not tell it
     #[arg(long, value_parser = [".", ","])]
     decimal: Option<String>,
     /// How many rows are heads; without it, what stands in them tells

@@ -36,7 +36,7 @@ const CLITICS: &str = "
 /// Words that keep their hyphen behind anything: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
 const APART: &str = "là même mêmes être delà lhe lhes нибудь либо";
 
-/// First halves that keep their hyphen in English whatever follows, but an ending.
+/// First halves that keep their hyphen in English before any word but an ending.
 const COMPOUNDING: &str = "
     non self well quasi high low long short wide old new two three four five six seven eight nine ten half cross large
     small deep open single double first second third full left right hard soft real far near late early best better

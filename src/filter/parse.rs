@@ -2,7 +2,7 @@
 
 use crate::filter::{Comparison, Node, Operator};
 
-/// Parentheses and NOTs inside each other; more are no filter that anybody meant.
+/// Parentheses and NOTs inside each other; more are no filter that a person meant.
 const MOST_DEPTH: usize = 50;
 
 /// What is wrong with the text of a filter, in one sentence.

@@ -136,7 +136,7 @@ pub(crate) struct Inner {
     stuck: Mutex<HashMap<RootId, Lost>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
-    /// What runs have done that nobody asked for.
+    /// What the runs of the watcher have done.
     unasked: Arc<Unasked>,
     /// Files that are left alone until a walk looks at their places.
     missing: Arc<Missing>,
@@ -439,7 +439,7 @@ impl Inner {
         blocking(move || catalog.named_roots()).await
     }
 
-    /// Tells whoever walks which folders are roots, and that this one is about to be.
+    /// Tells walks which folders are roots, and that this one is about to be.
     async fn name_roots(&self, next: Option<&Path>) -> Result<()> {
         let mut paths: Vec<PathBuf> = self.named_roots().await?.into_iter().map(|it| it.path).collect();
         paths.extend(next.map(Path::to_path_buf));
@@ -453,7 +453,7 @@ impl Inner {
         if path.starts_with(&own) && !path.starts_with(&pages) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
-        // Before anybody walks the one above it without knowing.
+        // Before a walk of the one above it begins without knowing.
         self.name_roots(Some(&path)).await?;
         let (catalog, named) = (self.catalog.clone(), path.clone());
         let added = blocking(move || catalog.add_root(&named)).await;

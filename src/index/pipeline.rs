@@ -89,7 +89,7 @@ pub(crate) struct Pipeline {
     pub(crate) evidence: Arc<EvidenceCache>,
     /// Files whose pictures are to be read when there is time.
     pub(crate) pictures: Arc<Pictures>,
-    /// What runs have done that nobody asked for.
+    /// What the runs of the watcher have done.
     pub(crate) unasked: Arc<Unasked>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Progress {
     snapshot: watch::Sender<JobSnapshot>,
 }
 
-/// What runs that nobody asked for have done: those of the watcher.
+/// What the runs of the watcher have done.
 #[derive(Debug, Default)]
 pub(crate) struct Unasked {
     files: AtomicU64,
@@ -34,7 +34,7 @@ pub(crate) struct Unasked {
 }
 
 impl Unasked {
-    /// Counts files that are marked, if nobody asked for their run.
+    /// Counts files that are marked, if the watcher brought them in.
     pub(crate) fn note(&self, progress: &Progress, files: u64, chunks: u64) {
         if progress.job_id().is_empty() {
             self.files.fetch_add(files, Ordering::Relaxed);
@@ -222,7 +222,7 @@ mod tests {
     use crate::index::jobs::unnamed;
 
     #[test]
-    fn what_nobody_asked_for_counts_for_the_job_that_waits_for_it() {
+    fn files_of_the_watcher_count_for_the_job_that_waits_for_them() {
         let (job, watcher) = (Progress::new(JobSnapshot { job_id: "1".into(), ..unnamed() }), Progress::new(unnamed()));
         let unasked = Unasked::default();
         unasked.note(&job, 5, 50);

@@ -129,7 +129,7 @@ pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
 fn ask_for_mail(head: &mut Head, span: attachments::Span) {
     head.extensions = kinds::mail();
     if span.names_mail {
-        // The file that is looked for is the mail, whatever is asked of it first.
+        // The file that is looked for is the mail, also where its attachment is asked for first.
         *head = Head { opening: Opening::Find, extensions: kinds::mail(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }

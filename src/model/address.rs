@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_printed_is_understood() {
+    fn what_is_printed_is_understood() {
         for bytes in
             [&b"/w/caf\xe9 #1?100%.txt"[..], b"/w/plain %41.txt", b"/w/\xff/a.zip!/m.md", "/w/größe".as_bytes()]
         {

@@ -156,7 +156,7 @@ fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, 
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// Joins neighbours that one anchor says everything about: the paragraphs of a page of which only the page is known, and
+/// Joins neighbours that one anchor says everything about: paragraphs of a page without lines, and
 /// text that goes on in the file as it does here.
 pub(crate) fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());

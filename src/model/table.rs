@@ -133,7 +133,7 @@ pub struct TableRequest {
     /// Most rows that are shown, 1 to 1000; 20 when absent.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// The decimal sign, `.` or `,`, for numbers such as `1,234` of which the rest of the column does not tell it.
+    /// The decimal sign, `.` or `,`, for numbers such as `1,234` where the rest of the column does not tell it.
     pub decimal: Option<String>,
     /// How many rows are heads, 0 to 2; absent looks at the rows.
     #[schemars(range(max = 2))]

@@ -46,7 +46,7 @@ enum Column {
 }
 
 impl Columns {
-    /// Of rows whose heads may stand elsewhere: whatever looks random may stand below one that tells.
+    /// Of rows whose heads may stand elsewhere: a cell that looks random may stand below a head that tells.
     pub fn headless() -> Columns {
         Columns { from: Some(0), ..Columns::default() }
     }

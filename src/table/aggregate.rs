@@ -70,7 +70,7 @@ fn is_total(table: &Table, row: usize) -> bool {
     first.len() < 24 && TOTALS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
 }
 
-/// What is made of which rows.
+/// The operation of a query, and the rows it works on.
 pub(super) struct Task<'t> {
     pub(super) table: &'t Table,
     /// Rows of totals, which are left out.

@@ -48,7 +48,7 @@ pub(super) struct Condition {
 #[derive(Debug, Default)]
 pub(super) struct Matched {
     pub(super) rows: Vec<usize>,
-    /// Rows of which a cell that is empty or of another kind leaves it open.
+    /// Rows whose cell is empty or of another kind, so that they neither hold nor fail.
     pub(super) open: usize,
 }
 

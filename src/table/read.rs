@@ -234,7 +234,7 @@ fn append(part: Part, above: &mut Table) {
 }
 
 impl Table {
-    /// The same table with so many rows of heads, whatever its rows look like.
+    /// The same table with so many rows of heads, without a guess from its rows.
     pub(super) fn with_heads(&self, rows: u32) -> Table {
         let found = head::detect(&self.grid, Some(rows));
         let left = self.anchors.first().and_then(|it| it.cell.as_deref()).map_or(0, |it| column_number(columns(it).0));

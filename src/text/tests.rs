@@ -336,7 +336,7 @@ fn blanks_around_sentences_are_left_out_where_that_is_wanted() {
     assert_eq!(found, ["One.", "Two."]);
 }
 
-/// The time a text takes may depend on its length alone, whatever it is made of.
+/// The time a text takes may depend on its length alone, not on its characters.
 #[test]
 fn rows_of_any_mark_cost_no_more_than_other_text() {
     const BYTES: usize = 2 << 20;

@@ -1,6 +1,6 @@
 //! Which entries below a root its rule files leave out.
 //!
-//! The `ignore` crate understands the lines of these files. It does not read them: it opens whatever has such a name, and a
+//! The `ignore` crate understands the lines of these files. It does not read them: it opens any file of such a name, and a
 //! named pipe would hold the walk for ever.
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +28,7 @@ const MOST_RULES: usize = 10_000;
 /// Bytes of a rule: no longer path can be opened.
 const MOST_RULE_BYTES: usize = 4_096;
 
-/// Rule files of which it is told that something is wrong with them.
+/// Rule files that a warning names.
 const MOST_PROBLEMS: usize = 100;
 
 /// Says of entries below a root whether they are left out. A rule file is read when the first entry beside or below it is
@@ -55,7 +55,7 @@ struct FolderRules {
 }
 
 impl Visible {
-    /// Has read nothing yet. With `hidden`, hidden entries are visible. `named` are roots, of which those below this one count.
+    /// Has read nothing yet. With `hidden`, hidden entries are visible. Of `named`, the roots below this one count.
     pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> Visible {
         let (folders, problems) = Default::default();
         let named = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();

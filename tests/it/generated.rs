@@ -1,7 +1,7 @@
 //! Summaries that a model writes: every sentence stands on a passage that stands in its file, or is dropped, and that is
 //! said. The model is a fake; `models` has a real one.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::World;
 use crate::ollama::{self, Model, Says};
@@ -65,6 +65,9 @@ fn a_sentence_that_was_cut_is_dropped_and_said() {
 fn a_model_that_finds_no_answer_says_so() {
     let nothing = "Nothing in the indexed files answers this; the nearest passages are listed.";
     check(Says::Text("NO ANSWER".into()), nothing, &[]);
+    let (world, _server) = written(Says::Text("NO ANSWER".into()));
+    let answer = world.json(&["ask", QUESTION])["answer"].clone();
+    assert_eq!((&answer["outcome"], &answer["quotes"]), (&json!("nothing"), &json!([])));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_pipe_in_the_place_of_a_rule_file_holds_nothing_up_at_the_walk_and_while_wat
 }
 
 #[test]
-fn a_root_inside_another_stays_one_whatever_becomes_of_the_other() {
+fn a_nested_root_outlives_the_outer_root() {
     let world = World::new().start();
     world.write("uni/thesis.md", "Lichens of the northern coast.");
     world.write("diary.md", "Rain all day.");

@@ -37,7 +37,7 @@ fn hit(world: &World, question: &str) -> Value {
 }
 
 #[test]
-fn a_file_is_found_by_its_name_whatever_it_says() {
+fn a_file_is_found_by_its_name_with_any_text() {
     let text: &[u8] = b"A page of something else altogether.";
     let world = world(&[
         ("tariff-register-omega.txt", text),

@@ -2,7 +2,7 @@
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::evidence::Asked;
-use crate::ask::answer::{kind, weights};
+use crate::ask::answer::weights;
 use crate::model::AnswerOutcome;
 
 /// Quotes of an answer at most.
@@ -78,7 +78,7 @@ fn quotes(parts: &[Asked], candidates: &[Candidate]) -> Vec<usize> {
 fn best_of_part(part: &Asked, candidates: &[Candidate]) -> Option<usize> {
     let merit = |candidate: &Candidate| {
         let words = part.share(part.held(&candidate.text).words);
-        candidate.score + 2.0 * kind::held(part.kind, &candidate.text) + 2.0 * words
+        candidate.score + 2.0 * part.kind_held(&candidate.text) + 2.0 * words
     };
     let same_file = candidates.iter().enumerate().filter(|(_, it)| it.hit == candidates[0].hit);
     same_file.max_by(|a, b| merit(a.1).total_cmp(&merit(b.1)).then(b.0.cmp(&a.0))).map(|it| it.0)

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::ask::answer::kind::{self, Kind};
 use crate::ask::answer::units::{Form, Unit};
+use crate::ask::answer::value;
 use crate::ask::phrase::key;
 use crate::ask::{phrase, stop_words};
 
@@ -71,7 +72,9 @@ pub(super) struct Asked {
     words: Vec<String>,
     /// The field of a mail head that is asked for.
     mail_field: Option<&'static str>,
-    pub(super) kind: Kind,
+    kind: Kind,
+    /// What is counted, where a count is asked for.
+    counted: Option<String>,
 }
 
 /// Which content words of a question a text has, one bit each, and how many other words.
@@ -117,6 +120,7 @@ impl Asked {
             words: phrase::words(searched),
             mail_field: kind::mail_field(typed),
             kind: kind::asked(typed),
+            counted: kind::counted(typed),
         };
         let mut last = None;
         for word in phrase::split(&plain).filter(|it| !stop_words::is_one(it)) {
@@ -124,7 +128,7 @@ impl Asked {
             if named.contains(word) {
                 asked.named |= 1 << number;
             }
-            let is_calendar = kind::is_calendar(word);
+            let is_calendar = value::is_calendar(word);
             if is_calendar || word.bytes().any(|it| it.is_ascii_digit()) {
                 asked.named |= 1 << number;
                 asked.exact |= 1 << number;
@@ -169,7 +173,7 @@ impl Asked {
             match number {
                 Some(number) => held.words |= 1 << number,
                 None => {
-                    held.calendar |= self.calendar != 0 && kind::is_calendar(word);
+                    held.calendar |= self.calendar != 0 && value::is_calendar(word);
                     others.insert(word);
                 }
             }
@@ -203,6 +207,17 @@ impl Asked {
         phrase::share(&self.words, &phrase::split(&plain).collect::<Vec<_>>())
     }
 
+    /// How well a text has a thing of the kind that is asked for, 0 to 1.
+    pub(super) fn kind_held(&self, text: &str) -> f32 {
+        const COUNTS_OTHERS: f32 = 0.6;
+        let is_asked = |word: &str| self.words.iter().any(|it| key(it) == key(word));
+        let held = value::held(self.kind, text, &is_asked);
+        match &self.counted {
+            Some(counted) if held > 0.0 && !value::counts(counted, text, &is_asked) => COUNTS_OTHERS * held,
+            _ => held,
+        }
+    }
+
     /// The share of the weight of the content words that are held.
     pub(super) fn share(&self, words: u64) -> f32 {
         let all: f32 = self.weights.iter().sum();
@@ -233,7 +248,7 @@ impl Asked {
     /// The numbers of a unit, all but the cosine, which is 0.
     pub(super) fn numbers(&self, unit: &Unit, text: &str, held: Held, context: &Context) -> Numbers {
         let within = held.words | context.above.words;
-        let kind_held = kind::held(self.kind, text);
+        let kind_held = self.kind_held(text);
         let count = held.count as f32;
         let pairs = if self.pairs.is_empty() {
             0.0

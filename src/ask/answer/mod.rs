@@ -11,6 +11,7 @@ mod kind;
 mod scale;
 mod tables;
 mod units;
+mod value;
 mod weights;
 mod windows;
 
@@ -121,8 +122,10 @@ impl Asker {
             return Ok((Said::nothing(NO_ANSWER, 0.0), false));
         }
         let answer = Answer { outcome: choice.outcome, confidence: rounded(choice.confidence), quotes };
-        if let Some(written) = self.written(question, outcome, events).await {
-            return Ok((Said { summary: Some(written), answer: Some(answer) }, true));
+        if let Some(Generated { text, .. }) = self.written(question, outcome, events).await {
+            let nothing = || Said::nothing(NO_ANSWER, choice.confidence);
+            let said = text.map_or_else(nothing, |text| Said { summary: Some(text), answer: Some(answer) });
+            return Ok((said, true));
         }
         Ok((Said { summary: summary(&answer), answer: Some(answer) }, false))
     }
@@ -143,22 +146,23 @@ impl Asker {
     }
 
     /// What the model makes of the hits; none without a model, or when it fails, which a warning says.
-    async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<String> {
+    async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<Generated> {
         let llm = self.llm.as_ref()?;
         if question.model_away {
             outcome.warnings.push(format!("the summary is quoted, not written by `{}`, which was away", llm.name()));
             return None;
         }
         match generate::generate(llm, question.privacy, question, &outcome.hits, events).await {
-            Ok(Generated { text, dropped, cut }) => {
-                if cut {
+            Ok(written) => {
+                if written.cut {
                     outcome.warnings.push(format!("the answer of `{}` was cut: it came to no end", llm.name()));
                 }
-                if dropped > 0 {
+                if written.dropped > 0 {
+                    let dropped = written.dropped;
                     let warning = format!("{dropped} sentences of the model were left out: no passage bears them out");
                     outcome.warnings.push(warning);
                 }
-                Some(text.unwrap_or_else(|| NO_ANSWER.to_string()))
+                Some(written)
             }
             Err(error) => {
                 let name = llm.name();

@@ -113,7 +113,7 @@ impl Catalog {
         })
     }
 
-    /// Returns what is known of the insides of these files; those of which nothing is are left out.
+    /// Returns what is known of the insides of these files; files without any are left out.
     ///
     /// # Errors
     /// Those of SQLite.

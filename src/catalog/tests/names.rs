@@ -45,7 +45,7 @@ fn files_are_found_by_the_words_of_their_names_those_with_rare_ones_first() {
 }
 
 #[test]
-fn names_are_one_whatever_their_case_accents_and_joints() {
+fn names_match_across_case_accents_and_joints() {
     let files = [
         "\u{dc}bersicht.md",
         "u\u{308}bung.md",
@@ -93,7 +93,7 @@ fn what_lies_in_a_file_is_a_name_of_it_as_long_as_it_lies_there() {
 }
 
 #[test]
-fn names_are_those_of_now_whatever_was_new_renamed_or_removed() {
+fn names_follow_new_renamed_and_removed_files() {
     let scene = Scene::indexed(&["heron.md", "old/pike.md", "old/perch.md"]);
     scene.write("heron 2.md", "new");
     scene.scan();

@@ -14,7 +14,7 @@ fn verbatim(line: u32, bytes: Range<u64>) -> Anchor {
     Anchor { line_start: Some(line), line_end: Some(line), byte_start, byte_end, verbatim: true, ..Anchor::default() }
 }
 
-/// A chunk of these texts, the first of which go into its context, with the anchor of all of the others.
+/// A chunk of these texts: the first go into its context, the others give its anchor.
 fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
     let mut text = headings.iter().map(|it| it.0).collect::<Vec<_>>().join(HEADINGS_BETWEEN);
     let mut pieces = Vec::new();

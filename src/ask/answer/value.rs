@@ -1,0 +1,216 @@
+//! Whether a text has a thing of the kind that a question asks for, which the question itself does not name. Pure.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::ask::answer::kind::Kind;
+use crate::ask::{phrase, stop_words};
+
+/// Names of months and weekdays, and their usual short forms.
+const CALENDAR: &str = "january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|\
+jun|jul|aug|sept?|oct|nov|dec|januar|februar|märz|mai|juni|juli|oktober|dezember|jänner|janvier|février|mars|avril|juin|juillet|août|\
+septembre|octobre|novembre|décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|\
+febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|\
+dezembro|januari|februari|maart|mei|augustus|stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|września|października|\
+listopada|grudnia|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря|ocak|şubat|mart|nisan|mayıs|\
+haziran|temmuz|ağustos|eylül|ekim|kasım|aralık|monday|tuesday|wednesday|thursday|friday|saturday|sunday|montag|dienstag|mittwoch|\
+donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|\
+domingo|lunedì|martedì|mercoledì|giovedì|venerdì|sabato|domenica|maandag|dinsdag|woensdag|donderdag|vrijdag|zaterdag|zondag|\
+poniedziałek|wtorek|środa|czwartek|piątek|sobota|niedziela|noon|midnight|mittag|mitternacht|midi|minuit|mediodía|mezzogiorno|\
+christmas|easter|weihnachten|ostern|yesterday|tomorrow|spring|summer|autumn|winter|century|jahrhundert|siècle|siglo|secolo";
+
+static DATE: LazyLock<Regex> = LazyLock::new(|| {
+    let numeric =
+        r"\b\d{4}-\d{1,2}-\d{1,2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}\.\d{1,2}\.|\b(?:1[5-9]|20)\d\d\b";
+    let time = r"\b\d{1,2}[:.]\d{2}\b|\b\d{1,2}\s*(?:a\.?m\b|p\.?m\b|uhr\b|h\b|o'clock)";
+    Regex::new(&format!(r"(?i){numeric}|{time}|\b(?:{CALENDAR})\b")).expect("the pattern is a constant")
+});
+
+/// Numbers in words.
+const NUMBER_WORDS: &str = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|hundred|thousand|\
+million|billion|half|dozen|twice|once|eins|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|zwanzig|hundert|tausend|deux|\
+trois|quatre|cinq|sept|huit|neuf|dix|douze|vingt|cent|mille|dos|tres|cuatro|cinco|siete|ocho|nueve|diez|due|tre|quattro|cinque|sette|\
+otto|nove|dieci|dois|três|quatro|oito|dez|twee|drie|vijf|zes|zeven|negen|tien|dwa|trzy|cztery|pięć|sześć|siedem|osiem|dziewięć|\
+dziesięć|два|две|три|четыре|пять|шесть|семь|восемь|девять|десять|iki|üç|dört|beş|altı|yedi|sekiz|dokuz|on";
+
+/// Units behind a number.
+const WEIGHTS: &str = "mg|g|kg|t|lbs?|oz|kilos?|kilogram(?:me|m|o)?s?|gramm?(?:e|o|i)?s?|tons?|tonnes?|tonnen?|pounds?|ounces?|pfund|кг|г|т";
+const LENGTHS: &str = "mm|cm|dm|m|km|mi|ft|in|yd|miles?|feet|foot|inch(?:es)?|yards?|met(?:er|re)s?|mètres?|metros?|metri|kilomet(?:er|re)s?|\
+kilómetros?|chilometri|fathoms?|meilen|м|км|см|мм|metre";
+const DURATIONS: &str = "years?|months?|weeks?|days?|nights?|hours?|hrs?|h|minutes?|mins?|seconds?|s|ms|jahren?|jahre|monaten?|wochen?|tagen?|stunden?|\
+minuten?|sekunden?|ans?|années?|mois|semaines?|jours?|heures?|años?|meses|semanas?|días?|horas?|anni|anno|mesi|settimane?|giorni|ore|minuti|\
+anos|dias|jaar|maanden|weken|dagen|uur|lat|miesięcy|tygodni|dni|godzin|лет|года?|месяц\\w*|недел\\w*|дн\\w+|час\\w*|yıl|ay|hafta|gün|saat";
+const TEMPERATURES: &str =
+    "°|º|degrees?|grad|celsius|fahrenheit|c|f|k|degrés|grados|gradi|graus|graden|stopni|градус\\w*|derece";
+const SHARES: &str = "%|‰|percent|per cent|prozent|pour cent|por ciento|per cento|por cento|procent\\w*|процент\\w*";
+
+/// A number with one of these units behind it, or before it with a sign between, as in tables: `Weight (kg): 31`.
+fn measured(units: &str) -> Regex {
+    let number = format!(r"(?:\d[\d.,'\u{{a0}}\u{{202f}}]*|\b(?:{NUMBER_WORDS}))");
+    let end = r"(?:[^\p{L}]|$)";
+    let pattern = format!(r"(?i){number}[\s-]*(?:{units}){end}|\b(?:{units})\s*[\])|:]+\s*\d[\d.,]*");
+    Regex::new(&pattern).expect("the pattern is a constant")
+}
+
+static NUMBER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(&format!(r"(?i)\d[\d.,]*|\b(?:{NUMBER_WORDS})\b")).expect("the pattern is a constant"));
+static WEIGHT: LazyLock<Regex> = LazyLock::new(|| measured(WEIGHTS));
+static LENGTH: LazyLock<Regex> = LazyLock::new(|| measured(LENGTHS));
+static DURATION: LazyLock<Regex> = LazyLock::new(|| measured(DURATIONS));
+static TEMPERATURE: LazyLock<Regex> = LazyLock::new(|| measured(TEMPERATURES));
+static SHARE: LazyLock<Regex> = LazyLock::new(|| measured(SHARES));
+
+static FREQUENCY: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "every|each|per|once|twice|times|daily|hourly|weekly|monthly|quarterly|yearly|annually|always|never|täglich|wöchentlich|\
+monatlich|jährlich|stündlich|jede[nrms]?|alle|mal|einmal|zweimal|fois|chaque|quotidien\\w*|mensuel\\w*|cada|veces|vez|ogni|volte|volta|toda|\
+vezes|elke|keer|dagelijks|wekelijks|co|razy|raz|codziennie|каждый|каждые|каждую|раз|раза|her|kez|kere";
+    Regex::new(&format!(r"(?i)\b(?:{words})\b|\d\s*/\s*\p{{L}}")).expect("the pattern is a constant")
+});
+
+static MONEY: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "eur|euros?|usd|dollars?|cents?|gbp|pounds?|chf|franken|francs?|pln|zł|złotych|rub|рублей|рубля|₽|tl|lira|yen|jpy|sek|nok|\
+dkk|kronor|kroner|pence";
+    Regex::new(&format!(r"(?i)[$€£¥₺]\s*\d[\d.,]*|\d[\d.,\s]*\s*(?:[€£$]|(?:{words})\b)|\b(?:{words})\s*\d[\d.,]*"))
+        .expect("the pattern is a constant")
+});
+
+/// Where something is: behind a word for a place, a name, or anything else.
+static PLACE_NAME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(r"\b(?i:{PLACED})\s+(?:\p{{Ll}}+\s+)?\p{{Lu}}\p{{L}}+")).expect("the pattern is a constant")
+});
+static PLACE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(r"(?i)\b(?:{PLACED})\s+\p{{L}}+(?:\s+\p{{L}}+)?")).expect("the pattern is a constant")
+});
+
+const PLACED: &str = "in|into|at|on|onto|behind|under|below|beneath|above|beside|near|next to|inside|outside|from|to|between|opposite|room|street|\
+im|am|auf|hinter|unter|neben|bei|nach|aus|vor|über|zwischen|gegenüber|raum|zimmer|dans|à|au|aux|chez|sous|sur|derrière|devant|près de|\
+en|bajo|sobre|detrás de|cerca de|junto a|nel|nella|nello|sotto|sopra|dietro|accanto|presso|em|no|na|sob|atrás|perto de|achter|onder|boven|\
+naast|naar|bij|w|we|przy|pod|nad|za|obok|do|в|на|под|над|за|у|около|рядом с";
+
+/// Two or more words in a row that begin with capitals, or one behind a title or an initial.
+static NAME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\p{Lu}[\p{L}'’-]+(?:\s+(?:de|van|von|der|di|da|of|the|&))*\s+\p{Lu}[\p{L}'’-]*\.?|\b\p{Lu}\.\s*\p{Lu}\p{L}+|@\w+")
+        .expect("the pattern is a constant")
+});
+
+static CAPITAL: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"[\p{L}\d,;:]\s+\p{Lu}\p{L}+").expect("the pattern is a constant"));
+
+static REASON: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)\b(?:because|since|so that|in order to|due to|as a result|therefore|caused|reason|owing|weil|da|damit|denn|wegen|grund|aufgrund|\
+parce que|car|afin|raison|porque|debido|para que|perché|poiché|affinché|omdat|zodat|vanwege|ponieważ|żeby|потому|чтобы|из-за|çünkü|için)\b",
+    )
+    .expect("the pattern is a constant")
+});
+
+/// Names of months that are everyday words, too.
+const AMBIGUOUS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
+
+static CALENDAR_WORDS: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| CALENDAR.split('|').filter(|it| !AMBIGUOUS.contains(it)).collect());
+
+/// Says whether a word in lower case is the name of a month, a weekday or a season.
+pub(super) fn is_calendar(word: &str) -> bool {
+    CALENDAR_WORDS.contains(word)
+}
+
+/// How well a text has what is asked for, 0 to 1: 1 where it surely has such a thing, 0 where it has none. What consists of
+/// words of the question alone is none: `is_asked` tells whether a word, lower case, is one.
+pub(super) fn held(kind: Kind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f32 {
+    let says = |word: &str| word.chars().count() > 1 || word.bytes().all(|it| it.is_ascii_digit());
+    let is_new = |found: &str| {
+        phrase::split(&phrase::plain(found)).any(|it| says(it) && !stop_words::is_one(it) && !is_asked(it))
+    };
+    let has = |pattern: &Regex| pattern.find_iter(text).any(|it| is_new(it.as_str()));
+    let best = |surely: &Regex, perhaps: &Regex, part: f32| {
+        if has(surely) { 1.0 } else { part * f32::from(u8::from(has(perhaps))) }
+    };
+    match kind {
+        Kind::When => f32::from(u8::from(has(&DATE))),
+        Kind::Number | Kind::Count => f32::from(u8::from(has(&NUMBER))),
+        Kind::Money => best(&MONEY, &NUMBER, 0.5),
+        Kind::Weight => best(&WEIGHT, &NUMBER, 0.4),
+        Kind::Length => best(&LENGTH, &NUMBER, 0.4),
+        Kind::Duration => best(&DURATION, &DATE, 0.5),
+        Kind::Temperature => best(&TEMPERATURE, &NUMBER, 0.4),
+        Kind::Share => best(&SHARE, &NUMBER, 0.4),
+        Kind::Frequency => f32::from(u8::from(FREQUENCY.is_match(text))),
+        Kind::Who => best(&NAME, &CAPITAL, 0.6),
+        Kind::Where if has(&PLACE_NAME) => 1.0,
+        Kind::Where => best(&CAPITAL, &PLACE, 0.6).min(0.7),
+        Kind::Why => f32::from(u8::from(REASON.is_match(text))),
+        Kind::YesNo | Kind::Other => 0.5,
+    }
+}
+
+/// Words between a number and what it counts.
+const BETWEEN: usize = 3;
+
+/// Says whether a number that is not in the question stands beside the word that is counted, by the beginnings of words.
+pub(super) fn counts(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool) -> bool {
+    let plain = phrase::plain(text);
+    let words: Vec<&str> = phrase::split(&plain).collect();
+    let is_number = |it: &&str| NUMBER.find(it).is_some_and(|found| found.len() == it.len()) && !is_asked(it);
+    let is_counted = |at: &usize| phrase::key(words[*at]) == phrase::key(counted);
+    (0..words.len()).filter(is_counted).any(|at| {
+        let from = at.saturating_sub(BETWEEN);
+        let to = (at + 1 + BETWEEN).min(words.len());
+        words[from..to].iter().any(|it| is_number(it))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_what_is_asked_for_or_has_not() {
+        for (kind, text, has) in [
+            (Kind::When, "It begins on 3 May.", true),
+            (Kind::When, "Beginn ist am 03.05.2025", true),
+            (Kind::When, "at 18:30 in the hall", true),
+            (Kind::When, "It begins soon.", false),
+            (Kind::Number, "There are twelve of them", true),
+            (Kind::Number, "There are some", false),
+            (Kind::Money, "the rent is € 412.50 a month", true),
+            (Kind::Money, "412,50 EUR", true),
+            (Kind::Weight, "The hive weighed 31 kg in March.", true),
+            (Kind::Weight, "Weight (kg): 31", true),
+            (Kind::Weight, "The hive has 31 frames.", false),
+            (Kind::Length, "a rope of 12 m", true),
+            (Kind::Length, "12 men", false),
+            (Kind::Duration, "It takes three weeks.", true),
+            (Kind::Duration, "It takes three men.", false),
+            (Kind::Temperature, "fired at 1,240 °C", true),
+            (Kind::Share, "4.5 % of them", true),
+            (Kind::Frequency, "It is cleaned every Monday.", true),
+            (Kind::Frequency, "It is clean.", false),
+            (Kind::Who, "The key is with Oswin Tarrant.", true),
+            (Kind::Who, "signed by J. Quill", true),
+            (Kind::Who, "the key is with the baker", false),
+            (Kind::Where, "The office is in Larkmouth.", true),
+            (Kind::Where, "It was cheap.", false),
+        ] {
+            assert_eq!(held(kind, text, &|_| false) >= 0.6, has, "{kind:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_the_question_names_is_no_answer() {
+        let asked = |it: &str| matches!(it, "oswin" | "tarrant" | "2025");
+        assert!(held(Kind::Who, "The kiln of Oswin Tarrant", &asked) < 0.6);
+        assert!(held(Kind::Who, "The kiln of Oswin Tarrant, from Ada Quill", &asked) >= 0.6);
+        assert!(held(Kind::When, "The kiln of 2025", &asked) < 0.6);
+        assert!(held(Kind::When, "The kiln of May 2025", &asked) >= 0.6);
+    }
+
+    #[test]
+    fn a_count_stands_beside_what_is_counted() {
+        assert!(counts("boats", "There are 12 small boats.", &|_| false));
+        assert!(counts("boats", "Boats: 12", &|_| false));
+        assert!(!counts("boats", "In 12 of the last years the harbour had boats", &|_| false));
+    }
+}
