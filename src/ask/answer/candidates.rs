@@ -46,51 +46,64 @@ pub(super) struct Candidate {
     pub(super) score: f32,
 }
 
+/// A passage of a hit, taken apart and compared with the question.
+struct Compared<'a> {
+    hit: usize,
+    place: usize,
+    passage: &'a Passage,
+    units: Vec<Unit>,
+    texts: Vec<String>,
+    held: Vec<Held>,
+    whole: Held,
+    is_looked_for: bool,
+}
+
 /// All units of the best hits, best first by their words.
 pub(super) fn by_words(asked: &Asked, hits: &[Found], scale: Option<Scale>) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    for (number, hit) in hits.iter().enumerate().take(HITS) {
-        let Some(evidence) = &hit.evidence else { continue };
-        let mut file = asked.held(&hit.record.found.path.to_string_lossy());
-        for passage in &evidence.passages {
-            file = file.or(asked.held(&passage.chunk.text));
-        }
+    let mut compared = Vec::new();
+    for (hit, found) in hits.iter().enumerate().take(HITS) {
+        let Some(evidence) = &found.evidence else { continue };
         for (place, passage) in evidence.passages.iter().enumerate() {
-            let cosine = passage.similarity.zip(scale).map_or(0.0, |(it, scale)| scale.of(it));
             let is_looked_for = passage.chunk.tier == Tier::L2 && passage.chunk.id == evidence.chunk.id;
-            let first = candidates.len();
-            add(asked, (number, place), (passage, cosine), file, &mut candidates);
-            for candidate in candidates[first..].iter_mut().filter(|_| is_looked_for) {
-                candidate.bonus += LOOKED_FOR;
-                candidate.score += LOOKED_FOR;
-            }
+            compared.push(Compared { is_looked_for, ..compare(asked, (hit, place), passage) });
+        }
+    }
+    let asked = asked.among(compared.iter().flat_map(|it| &it.held));
+    let mut candidates = Vec::new();
+    for of_hit in compared.chunk_by(|a, b| a.hit == b.hit) {
+        let path = hits[of_hit[0].hit].record.found.path.to_string_lossy();
+        let file = of_hit.iter().fold(asked.held(&path), |all, it| all.or(it.whole));
+        for passage in of_hit {
+            let cosine = passage.passage.similarity.zip(scale).map_or(0.0, |(it, scale)| scale.of(it));
+            add(&asked, passage, cosine, file, &mut candidates);
         }
     }
     sort(&mut candidates);
     candidates
 }
 
-fn add(
-    asked: &Asked,
-    (hit, place): (usize, usize),
-    (passage, passage_cosine): (&Passage, f32),
-    file: Held,
-    candidates: &mut Vec<Candidate>,
-) {
+fn compare<'a>(asked: &Asked, (hit, place): (usize, usize), passage: &'a Passage) -> Compared<'a> {
     let body = passage.chunk.body();
-    let lines_above = &passage.chunk.text[..passage.chunk.body_start as usize];
     let (units, texts) = match passage.chunk.tier {
         Tier::L2 => (vec![units::whole(body)], vec![found_text(body)]),
         _ => {
             let units = units::units(body);
-            let texts = units.iter().map(|it| quoted(body, it)).collect();
+            let texts: Vec<String> = units.iter().map(|it| quoted(body, it)).collect();
             (units, texts)
         }
     };
-    let held: Vec<Held> = texts.iter().map(|it| asked.held(it)).collect();
+    let held = texts.iter().map(|it| asked.held(it)).collect();
     let whole = asked.held(&passage.chunk.text);
-    for (index, unit) in units.into_iter().enumerate() {
-        if is_no_answer(&unit, &texts[index], passage) {
+    Compared { hit, place, passage, units, texts, held, whole, is_looked_for: false }
+}
+
+fn add(asked: &Asked, compared: &Compared<'_>, passage_cosine: f32, file: Held, candidates: &mut Vec<Candidate>) {
+    let Compared { hit, place, passage, texts, held, .. } = compared;
+    let body = passage.chunk.body();
+    let lines_above = &passage.chunk.text[..passage.chunk.body_start as usize];
+    for (index, unit) in compared.units.iter().enumerate() {
+        let text = &texts[index];
+        if is_no_answer(unit, text, passage) {
             continue;
         }
         let beside = [index.checked_sub(1), Some(index + 1)];
@@ -98,17 +111,26 @@ fn add(
         let context = Context {
             above: asked.held(&evidence::above(lines_above, body, unit.heading.as_ref())),
             beside: beside.fold(Held::default(), |all, it| all.or(*it)),
-            passage: whole,
+            passage: compared.whole,
             file,
             passage_cosine,
             passage_score: passage.score,
-            hit,
+            hit: *hit,
         };
-        let numbers = asked.numbers(&unit, &texts[index], held[index], &context);
-        let bonus = VERBATIM * asked.run(&texts[index]).powi(4);
-        let score = weights::score(&numbers, false) + bonus;
-        let (text, known) = (texts[index].clone(), file.words);
-        candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, bonus, score });
+        let numbers = asked.numbers(unit, text, held[index], &context);
+        let looked_for = if compared.is_looked_for { LOOKED_FOR } else { 0.0 };
+        let bonus = VERBATIM * asked.run(text).powi(4) + looked_for;
+        candidates.push(Candidate {
+            hit: *hit,
+            passage: *place,
+            unit: unit.clone(),
+            text: text.clone(),
+            known: file.words,
+            numbers,
+            has_cosine: false,
+            bonus,
+            score: weights::score(&numbers, false) + bonus,
+        });
     }
 }
 

@@ -19,7 +19,7 @@ const LONG: f32 = 60.0;
 const SHORT: f32 = 4.0;
 
 /// How many numbers there are.
-pub(super) const COUNT: usize = 23;
+pub(super) const COUNT: usize = 27;
 
 /// What each number says, in order.
 pub(super) const NAMES: [&str; COUNT] = [
@@ -46,6 +46,10 @@ pub(super) const NAMES: [&str; COUNT] = [
     "unit_numbers",
     "asked_key",
     "mail_field",
+    "unit_rare",
+    "near_rare",
+    "file_words",
+    "missed",
 ];
 
 /// The numbers of one unit.
@@ -56,8 +60,10 @@ pub(super) type Numbers = [f32; COUNT];
 pub(super) struct Asked {
     /// The beginnings of the content words, each once.
     keys: Vec<String>,
-    /// What each counts.
+    /// What each counts, by its rarity in the corpus.
     weights: Vec<f32>,
+    /// The same, by its rarity among the units that are compared, too.
+    rarity: Vec<f32>,
     /// Numbers of neighbouring content words.
     pairs: Vec<(usize, usize)>,
     /// Which of the content words name something exactly: numbers, codes, names, months.
@@ -112,6 +118,7 @@ impl Asked {
         let mut asked = Asked {
             keys: Vec::new(),
             weights: Vec::new(),
+            rarity: Vec::new(),
             pairs: Vec::new(),
             named: 0,
             exact: 0,
@@ -141,7 +148,20 @@ impl Asked {
             last = Some(number);
         }
         asked.pairs.truncate(MOST_WORDS);
+        asked.rarity = asked.weights.clone();
         asked
+    }
+
+    /// The question with its words weighed by their rarity among these units: what every line of a file says decides between
+    /// none of them.
+    pub(super) fn among<'h>(&self, units: impl Iterator<Item = &'h Held>) -> Asked {
+        let (mut all, mut with) = (0.0_f32, vec![0.0_f32; self.keys.len()]);
+        for held in units {
+            all += 1.0;
+            bits(held.words).filter(|it| *it < with.len()).for_each(|it| with[it] += 1.0);
+        }
+        let rarity = |at: usize| self.weights[at] * ((1.0 + all) / (0.5 + with[at])).ln_1p();
+        Asked { rarity: (0..with.len()).map(rarity).collect(), ..self.clone() }
     }
 
     fn number_of(&mut self, word: &str, weight: impl Fn(&str) -> f32) -> Option<usize> {
@@ -220,9 +240,14 @@ impl Asked {
 
     /// The share of the weight of the content words that are held.
     pub(super) fn share(&self, words: u64) -> f32 {
-        let all: f32 = self.weights.iter().sum();
-        let some: f32 = bits(words).filter_map(|it| self.weights.get(it)).sum();
-        if all > 0.0 { some / all } else { 0.0 }
+        share(&self.weights, words)
+    }
+
+    /// What the rarest word that is not held counts, beside the rarest of all; 0 to 1.
+    fn missed(&self, words: u64) -> f32 {
+        let rarest = |words: u64| bits(words).filter_map(|it| self.weights.get(it).copied()).fold(0.0, f32::max);
+        let most = rarest(u64::MAX);
+        if most > 0.0 { rarest(!words) / most } else { 0.0 }
     }
 
     /// The share of what is named exactly; 1 where nothing is.
@@ -283,6 +308,10 @@ impl Asked {
             self.share_of(self.exact, within),
             self.asked_key(unit, text),
             yes(is_mail_field),
+            share(&self.rarity, held.words),
+            share(&self.rarity, within | context.beside.words),
+            self.share(context.file.words),
+            self.missed(context.passage.words | context.above.words),
         ]
     }
 
@@ -303,6 +332,12 @@ impl Held {
 /// The heading of a unit and what stands above its passage.
 pub(super) fn above(chunk_context: &str, body: &str, heading: Option<&Range<usize>>) -> String {
     heading.map_or(chunk_context.to_string(), |it| format!("{chunk_context}\n{}", &body[it.clone()]))
+}
+
+fn share(weights: &[f32], words: u64) -> f32 {
+    let all: f32 = weights.iter().sum();
+    let some: f32 = bits(words).filter_map(|it| weights.get(it)).sum();
+    if all > 0.0 { some / all } else { 0.0 }
 }
 
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
@@ -382,6 +417,14 @@ mod tests {
         assert!(named("Wann wurde die Heizung gewartet?").is_empty());
         assert!(named("When did Ada leave Cinder Bay?").contains("ada"));
         assert!(named("WHO SIGNED IT").is_empty());
+    }
+
+    #[test]
+    fn what_every_unit_holds_counts_less_than_what_one_holds() {
+        let question = asked("museum kiln");
+        let held = ["the museum", "a museum", "the museum kiln", "one more museum"].map(|it| question.held(it));
+        let among = question.among(held.iter());
+        assert!(share(&among.rarity, question.held("kiln").words) > 0.6 && among.share(held[0].words) == 0.5);
     }
 
     #[test]
