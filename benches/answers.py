@@ -126,11 +126,12 @@ def measure(sets):
 def collect(arguments):
     """Keeps each question with the units that vic looked at and their numbers."""
     with open(arguments[0], "w", encoding="utf-8") as kept:
-        for index, (_, question, response) in enumerate(asked(arguments[1:], True)):
+        for index, (name, question, response) in enumerate(asked(arguments[1:], True)):
             units = [dict(unit, hit=number) for number, hit in enumerate(response["hits"])
                      for unit in hit["metadata"].get("candidates", [])]
             is_checked = question.get("id", index) % 2 == 1
-            kept.write(json.dumps({"question": question, "units": units, "checked": is_checked}, ensure_ascii=False) + "\n")
+            row = {"set": name, "question": question, "units": units, "checked": is_checked}
+            kept.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def adam(gradient, size, steps=3000, rate=0.02):
@@ -166,14 +167,14 @@ def fit_score(questions, names, left_out, l2=2e-3):
     return adam(gradient, x.shape[1]) / deviation * keep
 
 
-def fit_logistic(x, y, l2=5e-3):
+def fit_logistic(x, y, worth, l2=5e-3):
     import numpy as np
 
     mean, deviation = x.mean(0), x.std(0) + 1e-6
     z = np.c_[(x - mean) / deviation, np.ones(len(x))]
 
     def gradient(w):
-        return z.T @ (1 / (1 + np.exp(-z @ w)) - y) / len(y) + l2 * np.r_[w[:-1], 0]
+        return z.T @ (worth * (1 / (1 + np.exp(-z @ w)) - y)) / worth.sum() + l2 * np.r_[w[:-1], 0]
 
     w = adam(gradient, z.shape[1])
     return w[:-1] / deviation, w[-1] - (w[:-1] / deviation) @ mean
@@ -226,8 +227,11 @@ def fit(arguments):
     length = sum(len(unit["text"]) for it in answerable for unit in quotes(it, score)) / max(1, len(answerable))
     print(f"quotes right for {right} of {len(answerable)} questions to check, {length:.0f} characters")
     rows = np.array([best(it, score)["x"] for it in tuned])
+    # Every set counts the same, however many questions it has.
+    sizes = Counter(it["set"] for it in tuned)
+    worth = np.array([1 / sizes[it["set"]] for it in tuned])
     for name, label in (("RIGHT", lambda it: is_quoted(it, score)), ("ANSWERABLE", lambda it: it["answerable"])):
-        weights, bias = fit_logistic(rows, np.array([float(label(it)) for it in tuned]))
+        weights, bias = fit_logistic(rows, np.array([float(label(it)) for it in tuned]), worth)
         print(f"{name}: bias {bias:.2f}")
         print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
         tell(checked, lambda it: 1 / (1 + np.exp(-(best(it, score)["x"] @ weights + bias))), label)

@@ -158,7 +158,7 @@ impl Asked {
         let (mut all, mut with) = (0.0_f32, vec![0.0_f32; self.keys.len()]);
         for held in units {
             all += 1.0;
-            bits(held.words).filter(|it| *it < with.len()).for_each(|it| with[it] += 1.0);
+            bits(held.words).for_each(|it| with[it] += 1.0);
         }
         let rarity = |at: usize| self.weights[at] * ((1.0 + all) / (0.5 + with[at])).ln_1p();
         Asked { rarity: (0..with.len()).map(rarity).collect(), ..self.clone() }
