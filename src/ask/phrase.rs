@@ -29,14 +29,23 @@ pub(super) fn split(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 
-/// What words are compared by: their first six letters, so that endings make no other word. Words with a digit are compared as
-/// a whole.
+/// What words are compared by: their first six letters without endings, so that `stands` and `standing` are `stand`. Words
+/// with a digit are compared as a whole.
 pub(super) fn key(word: &str) -> &str {
     const LETTERS: usize = 6;
+    const LEAST: usize = 3;
+    /// Endings of English, German, French and Spanish. They are taken off until none is left: a word with one more ending has
+    /// the same key.
+    const ENDINGS: [&str; 6] = ["ing", "ed", "es", "en", "e", "s"];
     if word.bytes().any(|it| it.is_ascii_digit()) {
         return word;
     }
-    word.char_indices().nth(LETTERS).map_or(word, |(end, _)| &word[..end])
+    let is_long = |it: &&str| it.chars().nth(LEAST - 1).is_some();
+    let mut stem = word;
+    while let Some(shorter) = ENDINGS.iter().filter_map(|it| stem.strip_suffix(it)).find(is_long) {
+        stem = shorter;
+    }
+    stem.char_indices().nth(LETTERS).map_or(stem, |(end, _)| &stem[..end])
 }
 
 /// The bytes that words begin with: most words of a passage are none of the question's, and this says so at once.
@@ -116,6 +125,17 @@ mod tests {
     fn a_word_that_only_begins_like_one_of_the_question_ends_a_run() {
         assert_eq!(check("one two three four", "one two thirteen three four"), 0.0);
         assert_eq!(check("one two three four", "zero one two three, and four"), 0.75);
+    }
+
+    #[test]
+    fn words_with_other_endings_have_one_key() {
+        for (a, b) in
+            [("stand", "stands"), ("mend", "mending"), ("gauge", "gauges"), ("order", "ordered"), ("woche", "wochen")]
+        {
+            assert_eq!(key(a), key(b));
+        }
+        assert_ne!(key("pay"), key("paper"));
+        assert_eq!((key("sing"), key("as"), key("mp3s"), key("")), ("sing", "as", "mp3s", ""));
     }
 
     #[test]

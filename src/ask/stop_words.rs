@@ -36,6 +36,11 @@ więc z za że \
 acaba ama ancak bana bazı ben bir biz bu çok da daha de değil diye en gibi hangi hem her için ile ise kaç kadar kim mi mı mu mü \
 nasıl ne neden nerede nereye niçin o olan olarak oldu onlar onun sen şu var ve veya ya zaman";
 
+/// Words that begin a sentence about what the sentence before it is about.
+const PRONOUNS: &str = "it he she they this these that those its his her their there then er sie es dieser diese dieses das dort il elle ils \
+elles ce cela cette ces él ella ellos ellas esto este esta eso ese esa lo esso essa questo questa quello quella lui lei ele ela eles elas isto isso \
+hij zij ze het dit dat deze die on ona ono oni ten ta to те он она оно они это этот эта bu o onlar şu";
+
 static ALL: LazyLock<HashSet<&'static str>> = LazyLock::new(|| WORDS.split_whitespace().collect());
 
 /// Words that only German has.
@@ -47,6 +52,11 @@ const GERMAN: &[&str] = &[
 /// Says whether a word in lower case is one.
 pub(super) fn is_one(word: &str) -> bool {
     ALL.contains(word)
+}
+
+/// Says whether a word in lower case points to what stands before it.
+pub(super) fn is_pronoun(word: &str) -> bool {
+    PRONOUNS.split_whitespace().any(|it| it == word)
 }
 
 /// Says whether a question is German, where every noun has a capital.
@@ -69,6 +79,11 @@ mod tests {
         for word in ["rent", "miete", "loyer", "lease", "31", ""] {
             assert!(!is_one(word), "{word}");
         }
+    }
+
+    #[test]
+    fn pronouns_point_back() {
+        assert!(is_pronoun("it") && is_pronoun("sie") && !is_pronoun("boat") && !is_pronoun(""));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The units of the best hits with what speaks for each: first by words, then, for the best of those, by meaning.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::ask::answer::evidence::{self, Asked, Context, Held, Numbers};
@@ -7,6 +8,7 @@ use crate::ask::answer::scale::Scale;
 use crate::ask::answer::units::{self, Form, Unit};
 use crate::ask::answer::weights;
 use crate::ask::hit::{Found, Passage};
+use crate::ask::stop_words;
 use crate::embed::Embedder;
 use crate::model::Tier;
 
@@ -34,6 +36,8 @@ pub(super) struct Candidate {
     /// The passage of the hit, from 0.
     pub(super) passage: usize,
     pub(super) unit: Unit,
+    /// The sentence before it, where it begins with a word that means something there.
+    before: Option<Range<usize>>,
     /// As it is quoted.
     pub(super) text: String,
     /// The content words of the question that stand in its file or its path, one bit each.
@@ -103,7 +107,7 @@ fn add(asked: &Asked, compared: &Compared<'_>, passage_cosine: f32, file: Held, 
     let lines_above = &passage.chunk.text[..passage.chunk.body_start as usize];
     for (index, unit) in compared.units.iter().enumerate() {
         let text = &texts[index];
-        if is_no_answer(unit, text, passage) {
+        if is_no_answer(asked, compared, index) {
             continue;
         }
         let beside = [index.checked_sub(1), Some(index + 1)];
@@ -124,6 +128,7 @@ fn add(asked: &Asked, compared: &Compared<'_>, passage_cosine: f32, file: Held, 
             hit: *hit,
             passage: *place,
             unit: unit.clone(),
+            before: before(body, &compared.units, index),
             text: text.clone(),
             known: file.words,
             numbers,
@@ -134,13 +139,22 @@ fn add(asked: &Asked, compared: &Compared<'_>, passage_cosine: f32, file: Held, 
     }
 }
 
-/// A question, a title and a heading answer nothing.
-fn is_no_answer(unit: &Unit, text: &str, passage: &Passage) -> bool {
+/// The unit before a sentence that begins with a pronoun.
+fn before(body: &str, units: &[Unit], index: usize) -> Option<Range<usize>> {
+    let first = body[units[index].range.clone()].split(|it: char| !it.is_alphabetic()).next()?.to_lowercase();
+    let before = units.get(index.checked_sub(1)?)?;
+    (units[index].form == Form::Sentence && stop_words::is_pronoun(&first)).then(|| before.range.clone())
+}
+
+/// A question, a title and a heading answer nothing; nor does a subject that is not asked for.
+fn is_no_answer(asked: &Asked, compared: &Compared<'_>, index: usize) -> bool {
+    let (unit, text, passage) = (&compared.units[index], &compared.texts[index], compared.passage);
     let is_question = text.ends_with(['?', '\u{ff1f}', '\u{61f}']);
-    let is_fragment = unit.form == Form::Fragment;
-    let is_title =
-        is_fragment && passage.chunk.ordinal == 0 && unit.range.start == 0 && passage.chunk.body().len() > text.len();
-    is_question || is_title || (is_fragment && passage.chunk.heading_path.iter().any(|it| it == text))
+    let is_field_behind = compared.units.get(index + 1).is_some_and(|it| it.form == Form::Field);
+    let may_be_title = unit.form == Form::Fragment || (unit.form == Form::Field && !is_field_behind);
+    let is_first = passage.chunk.ordinal == 0 && unit.range.start == 0 && passage.chunk.body().len() > text.len();
+    let is_heading = passage.chunk.heading_path.iter().any(|it| it == text);
+    is_question || (is_first && may_be_title) || is_heading || asked.is_title_not_asked_for(unit, text)
 }
 
 /// What a skill found is a form, a table or a signature, whose lines belong together.
@@ -185,19 +199,20 @@ pub(super) async fn by_meaning(
     }
 }
 
-/// The texts of the best units, with the last heading above each, as many as may be embedded.
+/// The texts of the best units, with the last heading above each and the sentence that a pronoun points to, as many as may be
+/// embedded.
 fn embedded_texts(hits: &[Found], candidates: &[Candidate]) -> Vec<String> {
     let mut words = 0;
     let mut texts = Vec::new();
     for candidate in candidates.iter().take(EMBEDDED) {
         let evidence = hits[candidate.hit].evidence.as_ref();
-        let heading = evidence.and_then(|it| it.passages.get(candidate.passage)).map(|passage| {
-            let inner = candidate.unit.heading.clone().map(|it| passage.chunk.body()[it].to_string());
-            inner.or_else(|| passage.chunk.heading_path.last().cloned()).unwrap_or_default()
-        });
-        let heading = heading.unwrap_or_default();
-        let text: Vec<&str> =
-            heading.split_whitespace().chain(candidate.text.split_whitespace()).take(UNIT_WORDS).collect();
+        let Some(passage) = evidence.and_then(|it| it.passages.get(candidate.passage)) else { break };
+        let body = passage.chunk.body();
+        let inner = candidate.unit.heading.clone().map(|it| &body[it]);
+        let heading = inner.or_else(|| passage.chunk.heading_path.last().map(String::as_str)).unwrap_or_default();
+        let before = candidate.before.clone().map_or("", |it| &body[it]);
+        let text = [heading, before, &candidate.text].into_iter().flat_map(str::split_whitespace);
+        let text: Vec<&str> = text.take(UNIT_WORDS).collect();
         words += text.len();
         if words > EMBEDDED_WORDS && !texts.is_empty() {
             break;

@@ -18,6 +18,9 @@ const LONG: f32 = 60.0;
 /// Fewer words are a fragment.
 const SHORT: f32 = 4.0;
 
+/// The keys of the fields that call a document or a mail by a name, lower case.
+const TITLES: [&str; 2] = ["title: ", "subject: "];
+
 /// How many numbers there are.
 pub(super) const COUNT: usize = 27;
 
@@ -270,6 +273,12 @@ impl Asked {
         if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
+    /// Says whether a unit is the title of a document or the subject of a mail, and the question asks for neither.
+    pub(super) fn is_title_not_asked_for(&self, unit: &Unit, text: &str) -> bool {
+        let is_title = unit.form == Form::Field && TITLES.iter().any(|it| text.to_lowercase().starts_with(it));
+        is_title && self.asked_key(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
+    }
+
     /// The numbers of a unit, all but the cosine, which is 0.
     pub(super) fn numbers(&self, unit: &Unit, text: &str, held: Held, context: &Context) -> Numbers {
         let within = held.words | context.above.words;
@@ -425,6 +434,18 @@ mod tests {
         let held = ["the museum", "a museum", "the museum kiln", "one more museum"].map(|it| question.held(it));
         let among = question.among(held.iter());
         assert!(share(&among.rarity, question.held("kiln").words) > 0.6 && among.share(held[0].words) == 0.5);
+    }
+
+    #[test]
+    fn a_title_and_a_subject_are_no_answers_unless_asked_for() {
+        let field = Unit { range: 0..1, form: Form::Field, heading: None, head: None };
+        let is_left_out = |question: &str, text: &str| asked(question).is_title_not_asked_for(&field, text);
+        assert!(
+            is_left_out("Who owns unit 4?", "title: Lease of Unit 4") && is_left_out("When?", "Subject: Re: Slipway")
+        );
+        assert!(!is_left_out("What is the title of the lease?", "title: Lease of Unit 4"));
+        assert!(!is_left_out("Wie lautet der Betreff der Mail?", "Subject: Re: Slipway"));
+        assert!(!is_left_out("Who?", "Landlord: Konrad Ebbel"));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::text::trimmed_sentences;
 const CELLS: &str = " | ";
 /// Most words of a heading inside a passage.
 const HEADING_WORDS: usize = 12;
+/// Lines above and below a numbered line that tell whether it is a heading.
+const HEADING_REACH: usize = 3;
 /// Most characters of a key before a colon, and most words of it.
 const KEY_CHARS: usize = 40;
 const KEY_WORDS: usize = 5;
@@ -65,7 +67,10 @@ pub(super) fn units(body: &str) -> Vec<Unit> {
     for (index, line) in lines.iter().enumerate() {
         let text = &body[line.clone()];
         let next = lines.get(index + 1).map_or("", |it| &body[it.clone()]);
-        let form = Line::of(text, next, prose.is_some());
+        let mut form = Line::of(text, next, prose.is_some());
+        if form == Line::Prose && is_numbered_heading(body, &lines, index) {
+            form = Line::Heading;
+        }
         if form != Line::Row {
             reader.head = None;
         }
@@ -200,12 +205,17 @@ pub(super) fn ends_sentence(text: &str) -> bool {
 fn is_item(line: &str) -> bool {
     let mark = line.split_whitespace().next().unwrap_or_default();
     let is_bullet = matches!(mark, "-" | "*" | "+" | "\u{2022}" | "\u{2013}" | "\u{25aa}" | "\u{25cf}" | "\u{b7}");
+    (is_bullet && line.len() > mark.len()) || is_numbered(line)
+}
+
+fn is_numbered(line: &str) -> bool {
+    let mark = line.split_whitespace().next().unwrap_or_default();
     let number = mark.trim_start_matches('(');
-    let is_numbered = number.len() <= 4
+    number.len() <= 4
         && number.ends_with(['.', ')'])
         && number.trim_end_matches(['.', ')']).chars().all(|it| it.is_ascii_digit())
-        && number.starts_with(|it: char| it.is_ascii_digit());
-    (is_bullet || is_numbered) && line.len() > mark.len()
+        && number.starts_with(|it: char| it.is_ascii_digit())
+        && line.len() > mark.len()
 }
 
 /// A short first line of a block without a stop, with a line directly below that begins anew.
@@ -219,6 +229,20 @@ fn is_heading(line: &str, next: &str) -> bool {
         && !line.ends_with([',', ';'])
         && !is_field(line)
         && line.split_whitespace().count() <= HEADING_WORDS
+}
+
+/// A short numbered line without a stop, neither behind nor before another numbered one: `7. Payment` above its text.
+fn is_numbered_heading(body: &str, lines: &[Range<usize>], index: usize) -> bool {
+    let text = |at: usize| &body[lines[at].clone()];
+    let line = text(index);
+    if !is_numbered(line) || ends_sentence(line) || line.split_whitespace().count() > HEADING_WORDS {
+        return false;
+    }
+    let near = |at: &usize| !text(*at).is_empty();
+    let before = (0..index).rev().take(HEADING_REACH).find(near).map(text);
+    let behind = (index + 1..lines.len()).take(HEADING_REACH).find(near).map(text);
+    let stands_alone = index == 0 || text(index - 1).is_empty() || ends_sentence(text(index - 1));
+    stands_alone && !before.is_some_and(is_numbered) && behind.is_some_and(|it| !is_numbered(it))
 }
 
 fn is_field(line: &str) -> bool {
@@ -268,6 +292,16 @@ mod tests {
                 (Form::Fragment, "200 g red lentils"),
             ],
         );
+    }
+
+    #[test]
+    fn a_numbered_line_above_its_text_is_a_heading_and_one_of_a_list_is_not() {
+        let body = "6. Term\nIt runs for a year.\n7. Payment after damage\n\nThe insurer pays within 30 days.";
+        let texts = |body: &'static str| units(body).iter().map(|it| &body[it.range.clone()]).collect::<Vec<_>>();
+        assert_eq!(texts(body), ["It runs for a year.", "The insurer pays within 30 days."]);
+        assert_eq!(units(body)[1].heading.clone().map(|it| &body[it]), Some("7. Payment after damage"));
+        assert_eq!(texts("Buy:\n1. milk\n2. eggs\n\nThen rest."), ["1. milk", "2. eggs", "Then rest."]);
+        assert_eq!(texts("1. The boat leaks."), ["1. The boat leaks."]);
     }
 
     #[test]
