@@ -226,15 +226,19 @@ def fit(arguments):
     right = sum(is_quoted(it, score) for it in answerable)
     length = sum(len(unit["text"]) for it in answerable for unit in quotes(it, score)) / max(1, len(answerable))
     print(f"quotes right for {right} of {len(answerable)} questions to check, {length:.0f} characters")
-    rows = np.array([best(it, score)["x"] for it in tuned])
+    # How sure an answer is shows on questions that the weights have not seen, so that each half is judged by those of the other.
+    halves = tuned[0::2], tuned[1::2]
+    judged = [(it, fit_score(other, names, [])) for it, other in ((halves[0], halves[1]), (halves[1], halves[0]))]
+    judged = [(it, weights) for half, weights in judged for it in half]
+    rows = np.array([best(it, weights)["x"] for it, weights in judged])
     # Every set counts the same, however many questions it has.
     sizes = Counter(it["set"] for it in tuned)
-    worth = np.array([1 / sizes[it["set"]] for it in tuned])
-    for name, label in (("RIGHT", lambda it: is_quoted(it, score)), ("ANSWERABLE", lambda it: it["answerable"])):
-        weights, bias = fit_logistic(rows, np.array([float(label(it)) for it in tuned]), worth)
+    worth = np.array([1 / sizes[it["set"]] for it, _ in judged])
+    for name, label in (("RIGHT", is_quoted), ("ANSWERABLE", lambda it, _: it["answerable"])):
+        weights, bias = fit_logistic(rows, np.array([float(label(*it)) for it in judged]), worth)
         print(f"{name}: bias {bias:.2f}")
         print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
-        tell(checked, lambda it: 1 / (1 + np.exp(-(best(it, score)["x"] @ weights + bias))), label)
+        tell(checked, lambda it: 1 / (1 + np.exp(-(best(it, score)["x"] @ weights + bias))), lambda it: label(it, score))
 
 
 def read_kept(path):

@@ -333,7 +333,7 @@ proptest! {
             }
             let line = |byte: usize| 1 + line_breaks(&source[..byte]);
             let places = chunk.places();
-            let own = places.headings().chain([chunk.body_start as usize..chunk.text.len()]);
+            let own = places.headings().chain(std::iter::once(chunk.body_start as usize..chunk.text.len()));
             for (at, word) in own.flat_map(|it| words(&chunk.text, it)) {
                 let place = places.of_text(at..at + word.len());
                 if !place.verbatim {

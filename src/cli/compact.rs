@@ -23,7 +23,7 @@ pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
     match answer {
         Some(it) if it.outcome == AnswerOutcome::Nothing => lines.push("nothing answers this".to_string()),
         Some(it) => {
-            lines.extend(it.quotes.iter().map(|it| format!("{} ({})", one_line(&it.text), one_line(&it.place))))
+            lines.extend(it.quotes.iter().map(|it| format!("{} ({})", one_line(&it.text), one_line(&it.place))));
         }
         None => lines.extend(response.answer_summary.as_deref().map(one_line)),
     }

@@ -126,7 +126,7 @@ pub(crate) fn month(word: &str) -> Option<u32> {
     }
     let is_short = word.chars().count() <= SHORTEST_MONTH + 1;
     let names = |names: &&[&str]| names.iter().any(|it| *it == word || is_short && it.starts_with(&word));
-    let found = MONTHS.iter().position(|it| names(&it))?;
+    let found = MONTHS.iter().position(names)?;
     u32::try_from(found + 1).ok()
 }
 

@@ -121,7 +121,7 @@ impl Table {
         if place.row == 0 {
             return anchor;
         }
-        match anchor.cell.as_deref().map(|it| read::columns(it)) {
+        match anchor.cell.as_deref().map(read::columns) {
             Some((left, right)) => {
                 let cell = |column: &str| format!("{column}{}", place.row);
                 let cells = if left == right { cell(left) } else { format!("{}:{}", cell(left), cell(right)) };

@@ -301,10 +301,7 @@ impl Reader<'_> {
             let has_none = self.columns.iter().all(|it| it.kind != Kind::Date);
             return (is_named && has_none && month.is_none()).then(Time::default);
         };
-        let (value, shown) = match self.date(dates, year_text, number)? {
-            Some(told) => told,
-            None => return Some(Time::default()),
-        };
+        let Some((value, shown)) = self.date(dates, year_text, number)? else { return Some(Time::default()) };
         let of_any_year = (year.is_none() && !self.has_months_only(dates)).then_some(dates);
         Some(Time { filter: Some((self.equals(dates, &value)?, shown)), of_any_year })
     }

@@ -235,7 +235,7 @@ pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>, in_brackets
         return false;
     }
     match before.kind() {
-        Kind::Word => !before.is_month_of(behind) && !(before.is_short() && behind.is_numbered()),
+        Kind::Word => !(before.is_month_of(behind) || before.is_short() && behind.is_numbered()),
         Kind::Initial => behind.is_starter() && !behind.is_particle(),
         Kind::Ordinal => ends_after_number(before, behind),
         Kind::Short(_) if in_brackets => ends_after(Class::End, behind),

@@ -22,7 +22,7 @@ const SHORT: f32 = 4.0;
 const TITLES: [&str; 2] = ["title: ", "subject: "];
 
 /// How many numbers there are.
-pub(super) const COUNT: usize = 27;
+pub(super) const COUNT: usize = 25;
 
 /// What each number says, in order.
 pub(super) const NAMES: [&str; COUNT] = [
@@ -40,7 +40,6 @@ pub(super) const NAMES: [&str; COUNT] = [
     "contradicts",
     "new_words",
     "pairs",
-    "is_question",
     "is_short",
     "is_long",
     "is_fragment",
@@ -52,7 +51,6 @@ pub(super) const NAMES: [&str; COUNT] = [
     "unit_rare",
     "near_rare",
     "file_words",
-    "missed",
 ];
 
 /// The numbers of one unit.
@@ -246,13 +244,6 @@ impl Asked {
         share(&self.weights, words)
     }
 
-    /// What the rarest word that is not held counts, beside the rarest of all; 0 to 1.
-    fn missed(&self, words: u64) -> f32 {
-        let rarest = |words: u64| bits(words).filter_map(|it| self.weights.get(it).copied()).fold(0.0, f32::max);
-        let most = rarest(u64::MAX);
-        if most > 0.0 { rarest(!words) / most } else { 0.0 }
-    }
-
     /// The share of what is named exactly; 1 where nothing is.
     pub(super) fn share_named(&self, words: u64) -> f32 {
         self.share_of(self.named, words)
@@ -308,7 +299,6 @@ impl Asked {
             yes(contradicts),
             (held.others as f32).ln_1p() / 4.0,
             pairs,
-            yes(text.trim_end().ends_with(['?', '\u{ff1f}', '\u{61f}'])),
             yes(count < SHORT),
             (count / LONG - 1.0).clamp(0.0, 1.0),
             yes(unit.form == Form::Fragment),
@@ -320,7 +310,6 @@ impl Asked {
             share(&self.rarity, held.words),
             share(&self.rarity, within | context.beside.words),
             self.share(context.file.words),
-            self.missed(context.passage.words | context.above.words),
         ]
     }
 

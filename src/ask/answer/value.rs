@@ -158,7 +158,7 @@ pub(super) fn counts(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool)
     (0..words.len()).filter(is_counted).any(|at| {
         let from = at.saturating_sub(BETWEEN);
         let to = (at + 1 + BETWEEN).min(words.len());
-        words[from..to].iter().any(|it| is_number(it))
+        words[from..to].iter().any(is_number)
     })
 }
 
