@@ -13,8 +13,8 @@
 //!
 //! In the shares a word counts `ln(1 + (n - k + 0.5) / (k + 0.5))` when `k` of the `n` passages that are compared hold it, a
 //! pair as much as the lesser of its words. What all of them hold tells nothing apart, and what none holds weighs most, so
-//! that nonsense with one common word in it stays low. Words are the same when their first six letters without common endings
-//! are, see [`crate::ask::phrase`]: that orders as well as stems do (measured), and needs no stems of each language.
+//! that nonsense with one common word in it stays low. Words are the same when their first six letters are: that orders as
+//! well as stems do (measured), and needs no stems of each language. Short words have to be the same.
 
 use crate::ask::phrase::{Starts, key};
 use crate::ask::{excerpt, phrase};

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::ask::answer::kind::{self, Kind};
 use crate::ask::answer::units::{Form, Unit};
 use crate::ask::answer::value;
-use crate::ask::phrase::key;
+use crate::ask::phrase::{key, stem};
 use crate::ask::{phrase, stop_words};
 
 /// Content words of a question that count; each is a bit.
@@ -59,7 +59,7 @@ pub(super) type Numbers = [f32; COUNT];
 /// A question, ready to be compared with many texts.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// The beginnings of the content words, each once.
+    /// The stems of the content words, each once.
     keys: Vec<String>,
     /// What each counts, by its rarity in the corpus.
     weights: Vec<f32>,
@@ -166,15 +166,15 @@ impl Asked {
     }
 
     fn number_of(&mut self, word: &str, weight: impl Fn(&str) -> f32) -> Option<usize> {
-        let key = key(word);
-        if let Some(known) = self.keys.iter().position(|it| it == key) {
+        let stem = stem(word);
+        if let Some(known) = self.keys.iter().position(|it| it == stem) {
             return Some(known);
         }
         if self.keys.len() == MOST_WORDS {
             return None;
         }
-        self.keys.push(key.to_string());
-        self.weights.push(weight(key));
+        self.keys.push(stem.to_string());
+        self.weights.push(weight(key(word)));
         Some(self.keys.len() - 1)
     }
 
@@ -190,7 +190,7 @@ impl Asked {
             if stop_words::is_one(word) {
                 continue;
             }
-            let number = self.keys.iter().position(|it| it == key(word));
+            let number = self.keys.iter().position(|it| it == stem(word));
             match number {
                 Some(number) => held.words |= 1 << number,
                 None => {
@@ -231,7 +231,7 @@ impl Asked {
     /// How well a text has a thing of the kind that is asked for, 0 to 1.
     pub(super) fn kind_held(&self, text: &str) -> f32 {
         const COUNTS_OTHERS: f32 = 0.6;
-        let is_asked = |word: &str| self.words.iter().any(|it| key(it) == key(word));
+        let is_asked = |word: &str| self.words.iter().any(|it| stem(it) == stem(word));
         let held = value::held(self.kind, text, &is_asked);
         match &self.counted {
             Some(counted) if held > 0.0 && !value::counts(counted, text, &is_asked) => COUNTS_OTHERS * held,

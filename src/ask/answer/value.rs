@@ -154,7 +154,7 @@ pub(super) fn counts(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool)
     let plain = phrase::plain(text);
     let words: Vec<&str> = phrase::split(&plain).collect();
     let is_number = |it: &&str| NUMBER.find(it).is_some_and(|found| found.len() == it.len()) && !is_asked(it);
-    let is_counted = |at: &usize| phrase::key(words[*at]) == phrase::key(counted);
+    let is_counted = |at: &usize| phrase::stem(words[*at]) == phrase::stem(counted);
     (0..words.len()).filter(is_counted).any(|at| {
         let from = at.saturating_sub(BETWEEN);
         let to = (at + 1 + BETWEEN).min(words.len());
