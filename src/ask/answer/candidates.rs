@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ask::answer::evidence::{self, Asked, Context, Held, Numbers};
 use crate::ask::answer::scale::Scale;
 use crate::ask::answer::units::{self, Form, Unit};
-use crate::ask::answer::weights;
+use crate::ask::answer::{value, weights};
 use crate::ask::hit::{Found, Passage};
 use crate::ask::stop_words;
 use crate::embed::Embedder;
@@ -146,15 +146,17 @@ fn before(body: &str, units: &[Unit], index: usize) -> Option<Range<usize>> {
     (units[index].form == Form::Sentence && stop_words::is_pronoun(&first)).then(|| before.range.clone())
 }
 
-/// A question, a title and a heading answer nothing; nor does a subject that is not asked for.
+/// A question, a title, a heading and the foot of a page answer nothing; nor does a subject that is not asked for.
 fn is_no_answer(asked: &Asked, compared: &Compared<'_>, index: usize) -> bool {
     let (unit, text, passage) = (&compared.units[index], &compared.texts[index], compared.passage);
     let is_question = text.ends_with(['?', '\u{ff1f}', '\u{61f}']);
     let is_field_behind = compared.units.get(index + 1).is_some_and(|it| it.form == Form::Field);
     let may_be_title = unit.form == Form::Fragment || (unit.form == Form::Field && !is_field_behind);
-    let is_first = passage.chunk.ordinal == 0 && unit.range.start == 0 && passage.chunk.body().len() > text.len();
+    // What a skill found is one unit.
+    let is_first = index == 0 && passage.chunk.ordinal == 0 && compared.units.len() > 1;
     let is_heading = passage.chunk.heading_path.iter().any(|it| it == text);
-    is_question || (is_first && may_be_title) || is_heading || asked.is_title_not_asked_for(unit, text)
+    let is_title = (is_first && may_be_title) || asked.is_title_not_asked_for(unit, text);
+    is_question || is_title || is_heading || (unit.form == Form::Fragment && value::is_page_number(text))
 }
 
 /// What a skill found is a form, a table or a signature, whose lines belong together.

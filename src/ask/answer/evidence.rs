@@ -234,7 +234,9 @@ impl Asked {
         let is_asked = |word: &str| self.words.iter().any(|it| stem(it) == stem(word));
         let held = value::held(self.kind, text, &is_asked);
         match &self.counted {
-            Some(counted) if held > 0.0 && !value::counts(counted, text, &is_asked) => COUNTS_OTHERS * held,
+            Some(counted) if self.kind.is_count() && held > 0.0 && !value::counts(counted, text, &is_asked) => {
+                COUNTS_OTHERS * held
+            }
             _ => held,
         }
     }

@@ -38,6 +38,13 @@ pub(super) enum Kind {
     Other,
 }
 
+impl Kind {
+    /// Says whether a number of things is asked for, without a unit of its own.
+    pub(super) fn is_count(self) -> bool {
+        matches!(self, Kind::Count | Kind::Number)
+    }
+}
+
 /// Question phrases in lower case with the kind that they ask for; the first that begins the question, or stands in it
 /// behind another word, decides.
 const PHRASES: &[(Kind, &str)] = &[
@@ -198,15 +205,22 @@ const QUESTION_WORDS: &str = "who |whom |when |where |how |what |which |why |by 
      cuánt|qué |a qué |chi |quando |dove |quant|che cosa |a che |quem |onde |wie |wanneer |waar |hoe|kto |kiedy |gdzie |\
      ile |кто |когда |где |сколько |kim |ne zaman |nerede |kaç ";
 
-/// What is counted: the content word behind the words that ask for a count, lower case. None of another question.
+/// Words that ask for an amount of the thing behind them.
+const HOW_MUCH: &str = "how much|wie viel|wieviel|quanto|quanta|cuánto|cuánta|hoeveel|ne kadar|сколько|ile";
+
+/// What is counted or measured: the content word behind `how many`, or directly behind `how much`, lower case.
 pub(super) fn counted(question: &str) -> Option<String> {
     let lower = question.to_lowercase();
     let phrases = PHRASES.iter().find(|it| it.0 == Kind::Count)?.1;
     let words = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).take(MOST_WORDS);
     let text = format!(" {} ", words.collect::<Vec<_>>().join(" "));
-    let ends = phrases.split('|').filter_map(|it| Some(text.find(&format!(" {it} "))? + it.len() + 2));
-    let rest = &text[ends.max()?..];
-    rest.split(' ').find(|it| !it.is_empty() && !stop_words::is_one(it)).map(str::to_string)
+    let behind = |phrases: &str| {
+        let ends = phrases.split('|').filter_map(|it| Some(text.find(&format!(" {it} "))? + it.len() + 2));
+        ends.max().map(|at| text[at..].split(' ').filter(|it| !it.is_empty()))
+    };
+    let is_content = |it: &&str| !stop_words::is_one(it);
+    let many = behind(phrases).and_then(|mut it| it.find(is_content));
+    many.or_else(|| behind(HOW_MUCH)?.next().filter(is_content)).map(str::to_string)
 }
 
 #[cfg(test)]
@@ -270,9 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_the_word_behind_how_many() {
+    fn what_is_counted_is_the_word_behind_how_many_and_how_much() {
         assert_eq!(counted("How many of the old boats are there?").as_deref(), Some("old"));
         assert_eq!(counted("Wie viele Kinder kamen?").as_deref(), Some("kinder"));
+        assert_eq!(counted("How much notice must we give?").as_deref(), Some("notice"));
         assert_eq!((counted("How much is it?"), counted("how many")), (None, None));
     }
 }

@@ -43,7 +43,7 @@ const DURATIONS: &str = "years?|months?|weeks?|days?|nights?|hours?|hrs?|h|minut
 minuten?|sekunden?|ans?|années?|mois|semaines?|jours?|heures?|años?|meses|semanas?|días?|horas?|anni|anno|mesi|settimane?|giorni|ore|minuti|\
 anos|dias|jaar|maanden|weken|dagen|uur|lat|miesięcy|tygodni|dni|godzin|лет|года?|месяц\\w*|недел\\w*|дн\\w+|час\\w*|yıl|ay|hafta|gün|saat";
 const TEMPERATURES: &str =
-    "°|º|degrees?|grad|celsius|fahrenheit|c|f|k|degrés|grados|gradi|graus|graden|stopni|градус\\w*|derece";
+    "[°º]\\s*[cfk]?|degrees?|grad|celsius|fahrenheit|c|f|k|degrés|grados|gradi|graus|graden|stopni|градус\\w*|derece";
 const SHARES: &str = "%|‰|percent|per cent|prozent|pour cent|por ciento|per cento|por cento|procent\\w*|процент\\w*";
 
 /// A number with one of these units behind it, or before it with a sign between, as in tables: `Weight (kg): 31`.
@@ -106,6 +106,30 @@ parce que|car|afin|raison|porque|debido|para que|perché|poiché|affinché|omdat
     .expect("the pattern is a constant")
 });
 
+/// The foot or head of a page: `Page 1 of 2`.
+static PAGE_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:page|seite|pagina|página|strona|sayfa|стр|страница)\.?\s*\d+\s*(?:of|von|sur|de|di|van|z|из|/)\s*\d+\b")
+        .expect("the pattern is a constant")
+});
+
+/// The number of a clause or an item.
+static LABEL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:[-*•§]\s*)?\(?\d{1,2}(?:\.\d{1,2})*[.)]?\s+").expect("the pattern is a constant")
+});
+
+/// Says whether a line tells the number of its page.
+pub(super) fn is_page_number(line: &str) -> bool {
+    PAGE_NUMBER.is_match(line)
+}
+
+/// A text without the number of its clause or item, which counts nothing.
+fn without_label(text: &str) -> &str {
+    let label = LABEL.find(text).map_or(0, |it| it.end());
+    // `12 boats` is no item.
+    let is_label = text[..label].contains(['.', ')']) && text[label..].starts_with(char::is_uppercase);
+    if is_label { &text[label..] } else { text }
+}
+
 /// Names of months that are everyday words, too.
 const AMBIGUOUS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
 
@@ -120,6 +144,7 @@ pub(super) fn is_calendar(word: &str) -> bool {
 /// How well a text has what is asked for, 0 to 1: 1 where it surely has such a thing, 0 where it has none. What consists of
 /// words of the question alone is none: `is_asked` tells whether a word, lower case, is one.
 pub(super) fn held(kind: Kind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f32 {
+    let text = without_label(text);
     let says = |word: &str| word.chars().count() > 1 || word.bytes().all(|it| it.is_ascii_digit());
     let is_new = |found: &str| {
         phrase::split(&phrase::plain(found)).any(|it| says(it) && !stop_words::is_one(it) && !is_asked(it))
@@ -196,6 +221,19 @@ mod tests {
         ] {
             assert_eq!(held(kind, text, &|_| false) >= 0.6, has, "{kind:?}: {text}");
         }
+    }
+
+    #[test]
+    fn the_number_of_a_clause_counts_nothing() {
+        assert_eq!(without_label("7.2 Holes are forbidden"), "Holes are forbidden");
+        assert_eq!(without_label("(3) The rent"), "The rent");
+        for text in ["12 boats", "12.50 EUR", "3.5 kg", "2025 was wet", ""] {
+            assert_eq!(without_label(text), text);
+        }
+        assert_eq!(held(Kind::Number, "7.2 Holes are forbidden", &|_| false), 0.0);
+        assert!(
+            is_page_number("Lease Unit 4 Page 1 of 2") && is_page_number("Seite 3 von 4") && !is_page_number("page 3")
+        );
     }
 
     #[test]
