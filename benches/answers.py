@@ -134,14 +134,34 @@ def collect(arguments):
             kept.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def adam(gradient, size, steps=3000, rate=0.02):
+# Numbers that may only speak against a unit, and those that may do either; all others may only speak for it. Numbers of which
+# each holds a part of the same evidence get weights of opposite signs otherwise, which fail on questions of another kind.
+AGAINST = {"is_short", "is_long", "is_fragment"}
+EITHER = {"new_words"}
+# Given, because few questions have the date of another line beside them: August is no answer for December.
+GIVEN = {"contradicts": -1.5}
+
+
+def bounds(names, deviation):
+    """The least and the greatest weight of each number that is divided by its deviation."""
     import numpy as np
 
-    x, m, v = np.zeros(size), np.zeros(size), np.zeros(size)
+    least = [-np.inf if name in AGAINST | EITHER else 0.0 for name in names]
+    most = [0.0 if name in AGAINST else np.inf for name in names]
+    for at, name in enumerate(names):
+        if name in GIVEN:
+            least[at] = most[at] = GIVEN[name] * deviation[at]
+    return np.array(least), np.array(most)
+
+
+def adam(gradient, least, most, steps=3000, rate=0.02):
+    import numpy as np
+
+    x, m, v = (np.zeros(len(least)) for _ in range(3))
     for step in range(1, steps + 1):
         g = gradient(x)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-        x -= rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+        x = np.clip(x - rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8), least, most)
     return x
 
 
@@ -164,10 +184,10 @@ def fit_score(questions, names, left_out, l2=2e-3):
         e = np.exp(score - np.repeat(np.maximum.reduceat(score, starts), counts))
         return z.T @ (e / np.repeat(np.add.reduceat(e, starts), counts) - target) / len(starts) + l2 * w
 
-    return adam(gradient, x.shape[1]) / deviation * keep
+    return adam(gradient, *bounds(names, deviation)) / deviation * keep
 
 
-def fit_logistic(x, y, worth, l2=5e-3):
+def fit_logistic(x, y, names, worth, l2=5e-3):
     import numpy as np
 
     mean, deviation = x.mean(0), x.std(0) + 1e-6
@@ -176,7 +196,8 @@ def fit_logistic(x, y, worth, l2=5e-3):
     def gradient(w):
         return z.T @ (worth * (1 / (1 + np.exp(-z @ w)) - y)) / worth.sum() + l2 * np.r_[w[:-1], 0]
 
-    w = adam(gradient, z.shape[1])
+    least, most = bounds(names, deviation)
+    w = adam(gradient, np.r_[least, -np.inf], np.r_[most, np.inf])
     return w[:-1] / deviation, w[-1] - (w[:-1] / deviation) @ mean
 
 
@@ -235,7 +256,7 @@ def fit(arguments):
     sizes = Counter(it["set"] for it in tuned)
     worth = np.array([1 / sizes[it["set"]] for it, _ in judged])
     for name, label in (("RIGHT", is_quoted), ("ANSWERABLE", lambda it, _: it["answerable"])):
-        weights, bias = fit_logistic(rows, np.array([float(label(*it)) for it in judged]), worth)
+        weights, bias = fit_logistic(rows, np.array([float(label(*it)) for it in judged]), names, worth)
         print(f"{name}: bias {bias:.2f}")
         print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
         tell(checked, lambda it: 1 / (1 + np.exp(-(best(it, score)["x"] @ weights + bias))), lambda it: label(it, score))

@@ -16,7 +16,7 @@ const BESIDE_OTHER: f32 = 0.7;
 /// From this probability of a right quote on the quotes answer; below it they show where to look.
 const ANSWERED: f32 = 0.3;
 /// Below this probability that anything answers nothing does.
-const ANSWERABLE: f32 = 0.12;
+const ANSWERABLE: f32 = 0.15;
 
 /// What is quoted.
 pub(super) struct Choice {

@@ -22,7 +22,7 @@ const SHORT: f32 = 4.0;
 const TITLES: [&str; 2] = ["title: ", "subject: "];
 
 /// How many numbers there are.
-pub(super) const COUNT: usize = 25;
+pub(super) const COUNT: usize = 23;
 
 /// What each number says, in order.
 pub(super) const NAMES: [&str; COUNT] = [
@@ -34,8 +34,6 @@ pub(super) const NAMES: [&str; COUNT] = [
     "passage_words",
     "kind",
     "kind_words",
-    "unit_names",
-    "passage_names",
     "file_names",
     "contradicts",
     "new_words",
@@ -295,8 +293,6 @@ impl Asked {
             self.share(context.passage.words),
             kind_held,
             kind_held * self.share(within),
-            self.share_named(within),
-            self.share_named(context.passage.words),
             self.share_named(context.file.words),
             yes(contradicts),
             (held.others as f32).ln_1p() / 4.0,
