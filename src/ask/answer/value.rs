@@ -125,9 +125,10 @@ pub(super) fn is_page_number(line: &str) -> bool {
 /// A text without the number of its clause or item, which counts nothing.
 fn without_label(text: &str) -> &str {
     let label = LABEL.find(text).map_or(0, |it| it.end());
-    // `12 boats` is no item.
+    // `12 boats` is no item, nor is `12.50 EUR`.
     let is_label = text[..label].contains(['.', ')']) && text[label..].starts_with(char::is_uppercase);
-    if is_label { &text[label..] } else { text }
+    let is_amount = || MONEY.find(text).is_some_and(|it| it.start() == 0);
+    if is_label && !is_amount() { &text[label..] } else { text }
 }
 
 /// Names of months that are everyday words, too.
