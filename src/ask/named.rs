@@ -1,5 +1,5 @@
 //! The leg of names: files that are called as the question says, or in which something is (attachments, members of archives,
-//! sheets), with or without text. What a name is worth beside text is decided in [`fuse`](super::fuse).
+//! sheets), with or without text. What a name is worth beside text is decided in [`super::fuse`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
