@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::query;
 use super::testing::{FakeTools, FakeWitness, Obedient, Scripted};
 use super::tool_loop::ToolLoop;
 use super::tools::registered;
-use super::*;
+use super::{query, *};
 use crate::config::Config;
 use crate::error::ErrorCode;
 use crate::model::Scope;

@@ -16,8 +16,7 @@ use crate::agent::limits::{self, Bounds};
 use crate::agent::plain::plain;
 use crate::agent::query::hints;
 use crate::agent::reasoner::Reasoner;
-use crate::agent::room;
-use crate::agent::stub;
+use crate::agent::{room, stub};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{

@@ -12,15 +12,14 @@ use crate::bench::folder::Folder;
 use crate::bench::report::Row;
 use crate::bench::times::Times;
 use crate::bench::usage::Usage;
-use crate::client;
 use crate::config::Config;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::{self, PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::ocr_tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits, FileKind, Reason};
-use crate::skills;
 use crate::warehouse::{OpenProblem, open_beneath};
+use crate::{client, skills};
 
 /// Seconds that one file of many pictures may take: the reader goes on where it stopped with the next call.
 const PICTURE_SECONDS: u32 = 120;

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
 
-use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::place;
-use crate::catalog::names;
 use crate::catalog::row::{RECORD, UNKNOWN, below, bytes, record, signed};
+use crate::catalog::{Catalog, names};
 use crate::error::Result;
 use crate::model::{ContentHash, Contents, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::names;
 use crate::catalog::row::{bytes, now_ns, path_of};
 use crate::catalog::scan::set_state;
+use crate::catalog::{Catalog, names};
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 

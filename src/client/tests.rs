@@ -200,7 +200,9 @@ async fn web_pages_and_foreign_hosts_are_refused_on_tcp() {
 
 #[tokio::test]
 async fn health_and_reflection_are_served() {
-    use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_check_response::ServingStatus;
+    use tonic_health::pb::health_client::HealthClient;
     let it = fixture().await;
     let channel = Endpoint::from_shared(format!("http://{}", it.tcp)).unwrap().connect().await.unwrap();
     for service in ["", "vic.v1.Vic"] {
@@ -208,10 +210,10 @@ async fn health_and_reflection_are_served() {
         let reply = HealthClient::new(channel.clone()).check(request).await.unwrap().into_inner();
         assert_eq!(reply.status(), ServingStatus::Serving, "{service}");
     }
-    use tonic_reflection::pb::v1::{
-        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
-        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
-    };
+    use tonic_reflection::pb::v1::ServerReflectionRequest;
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
     let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),

@@ -5,15 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::contract::answer::{Answer, Unknown, mean, median, rounded};
-use crate::contract::claims;
-use crate::contract::cluster;
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::facts::Facts;
 use crate::contract::filter::{self, Datum, Origin, Type};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
-use crate::contract::warnings;
-use crate::contract::words;
+use crate::contract::{claims, cluster, warnings, words};
 use crate::model::FileId;
 
 /// Stems of objectives by the form that they ask for.

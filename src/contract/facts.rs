@@ -6,13 +6,12 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::dates;
 use crate::contract::extract::Objects;
 use crate::contract::filter::Datum;
 use crate::contract::place::Place;
-use crate::contract::published;
 use crate::contract::reading::{Kept, Part, READER};
 use crate::contract::source::Source;
+use crate::contract::{dates, published};
 use crate::model::FileKind;
 
 /// The facts. Names are those that filters use.

@@ -11,12 +11,9 @@ use serde_json::{Value, json};
 use crate::contract::alike::{SAME_NAME, Spellings};
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::Corpus;
-use crate::contract::dates;
 use crate::contract::refusal::Outcome;
-use crate::contract::snippets;
-use crate::contract::tidy;
 use crate::contract::validate::Request;
-use crate::contract::words;
+use crate::contract::{dates, snippets, tidy, words};
 use crate::model::FileId;
 
 /// Originals with how often and where they stand.

@@ -6,12 +6,9 @@ use serde_json::{Value, json};
 
 use crate::contract::answer::{Answer, Unknown, mean, quantile, rounded};
 use crate::contract::corpus::{Corpus, Paper};
-use crate::contract::dates;
-use crate::contract::graph_of;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::trace;
 use crate::contract::validate::Request;
-use crate::contract::words;
+use crate::contract::{dates, graph_of, trace, words};
 
 /// Days after which a document counts half.
 const HALF_LIFE: f64 = 365.0;

@@ -7,14 +7,12 @@ use serde_json::{Map, Value, json};
 use crate::contract::answer::{Answer, Unknown, mean, rounded};
 use crate::contract::claims::{self, Statement, Topic, files};
 use crate::contract::corpus::{Corpus, Paper};
-use crate::contract::dates;
-use crate::contract::filter;
 use crate::contract::pros_cons::{self, Approach};
 use crate::contract::reading::{Part, key_of};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::score;
 use crate::contract::validate::Request;
 use crate::contract::words::{self, short};
+use crate::contract::{dates, filter, score};
 use crate::text::trimmed_sentences;
 
 /// What no summary says.

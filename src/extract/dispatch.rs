@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::extract::detect::detect;
 use crate::extract::formats::Format;
 use crate::extract::head::head;
-use crate::extract::{Input, ReadResult, Sink, failure, panics, redact};
 use crate::extract::{
-    archive, code, csv, docx, epub, fb2, html, image, ipynb, json, legacy, mail, markdown, markup, msg, odf, pdf, pptx,
-    rtf, spreadsheet, subtitle, text, xml,
+    Input, ReadResult, Sink, archive, code, csv, docx, epub, failure, fb2, html, image, ipynb, json, legacy, mail,
+    markdown, markup, msg, odf, panics, pdf, pptx, redact, rtf, spreadsheet, subtitle, text, xml,
 };
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 use crate::secrets::{self, Verdict};

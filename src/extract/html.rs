@@ -7,7 +7,8 @@ use std::collections::HashSet;
 
 use ego_tree::iter::Edge;
 use ego_tree::{NodeId, NodeRef};
-use scraper::{Html, Node, node::Element};
+use scraper::node::Element;
+use scraper::{Html, Node};
 
 use crate::extract::cells::without_bars;
 use crate::extract::encoding::decode;

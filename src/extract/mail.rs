@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-use mail_parser::decoders::{
-    base64::base64_decode, charsets::map::charset_decoder, quoted_printable::quoted_printable_decode,
-};
+use mail_parser::decoders::base64::base64_decode;
+use mail_parser::decoders::charsets::map::charset_decoder;
+use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use mail_parser::{Address, Encoding, HeaderValue, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
 use crate::extract::encoding::{decode, wide};

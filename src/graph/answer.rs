@@ -4,14 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::axql::{Atom, Query};
-use crate::graph::elaborate;
-use crate::graph::ir;
-use crate::graph::near;
 use crate::graph::plan::{TEXT, Texts};
-use crate::graph::run;
 use crate::graph::snapshot::{Ix, Label};
 use crate::graph::view::View;
-use crate::graph::{axql, schema};
+use crate::graph::{axql, elaborate, ir, near, run, schema};
 use crate::model::{GraphQuestion, IN_CONTEXT};
 
 /// Reads a question in either form.

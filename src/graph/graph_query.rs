@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::codes::is_type;
-use crate::graph::io_chain;
-use crate::graph::near;
 use crate::graph::snapshot::{EdgeIx, Ix};
 use crate::graph::view::View;
+use crate::graph::{io_chain, near};
 
 /// Most edges or nodes of an answer; the count is that of all.
 const MOST: usize = 500;

@@ -16,12 +16,10 @@ use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
 use crate::extract::Tools;
 use crate::index::draining::longer;
-use crate::index::looking;
-use crate::index::networks;
 use crate::index::pace::Pace;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Inner, blocking};
+use crate::index::{Inner, blocking, looking, networks};
 use crate::machine;
 use crate::model::{FileId, OcrMode, Phase};
 

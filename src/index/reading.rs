@@ -16,9 +16,8 @@ use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::{Error, Result};
 use crate::extract::{self, Witness};
 use crate::index::looking::{self, Known};
-use crate::index::pictures;
 use crate::index::pipeline::{Pipeline, Run};
-use crate::index::{Before, at_file, blocking, evidence};
+use crate::index::{Before, at_file, blocking, evidence, pictures};
 use crate::machine;
 use crate::model::{
     Chunk, ContentHash, Contents, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason,

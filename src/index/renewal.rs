@@ -7,12 +7,10 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use crate::catalog::{Catalog, CorpusBook, EvidenceCache, RequeueScope};
-use crate::chunk;
 use crate::error::Result;
-use crate::extract;
 use crate::index::{Inner, blocking};
 use crate::model::{ExtractLimits, Reason, Redaction};
-use crate::secrets;
+use crate::{chunk, extract, secrets};
 
 /// Key in the catalog of the readers that read last.
 const READERS: &str = "readers";

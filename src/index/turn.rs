@@ -14,9 +14,8 @@ use crate::index::gate::Gate;
 use crate::index::looking::SKILL;
 use crate::index::pace::Pace;
 use crate::index::{Before, at_file};
-use crate::machine;
 use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MOST_BLOCKS, Reason};
-use crate::warehouse;
+use crate::{machine, warehouse};
 
 /// The longest that one call to the worker takes. A document of many pages takes many calls.
 const CALL_SECONDS: u32 = 60;

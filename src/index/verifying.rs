@@ -12,9 +12,8 @@ use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
 use crate::index::jobs::now_ms;
 use crate::index::{Inner, at_file, blocking};
-use crate::machine;
 use crate::model::{FileId, FileRecord};
-use crate::warehouse;
+use crate::{machine, warehouse};
 
 /// Where the catalog keeps when the last round ended, in milliseconds.
 const KEY: &str = "verified_ms";

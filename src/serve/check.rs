@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::ask;
 use crate::error::{Error, Result};
 use crate::index::resolved;
-use crate::librarian;
 use crate::model::{
     AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
     QueryPlan, ReadRequest, SimilarRequest, SyncRequest, TableRequest, path_of,
 };
+use crate::{ask, librarian};
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
 pub(crate) const MAX_QUERY: usize = 32 << 10;

@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use image::RgbImage;
-use pdfium_render::prelude::{PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium};
-use pdfium_render::prelude::{PdfiumError, PdfiumInternalError};
+use pdfium_render::prelude::{
+    PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium, PdfiumError, PdfiumInternalError,
+};
 
 use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library, redact};
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, NETWORKS_UNLOADED, Reason, Region};

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use arrow::array::cast::AsArray;
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::datatypes::{Float32Type, Int64Type, UInt32Type};
+use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema, SchemaRef, UInt32Type};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, Pieces, StoredChunk, Tier, is_unit};

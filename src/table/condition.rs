@@ -8,11 +8,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::error::{Error, Result};
 use crate::filter::{self, Comparison, Mistake, Node, Operator, same_text};
 use crate::model::MAX_GLOB;
-use crate::table::Table;
 use crate::table::column::{Column, Kind, flag};
 use crate::table::date::Order;
-use crate::table::names;
-use crate::table::number;
+use crate::table::{Table, names, number};
 
 /// Comparisons of one filter.
 const MOST_COMPARISONS: usize = 100;

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::table::date;
 use crate::table::grid::Grid;
-use crate::table::number;
 use crate::table::read::column_letters;
+use crate::table::{date, number};
 
 /// Rows that are looked at below the heads.
 const SAMPLE: usize = 20;

@@ -7,11 +7,9 @@
 use std::collections::HashSet;
 
 use crate::model::{TableAggregate, TableFunction, TablePeriod, TableRequest};
-use crate::table::Table;
 use crate::table::column::{Column, Kind};
-use crate::table::date;
-use crate::table::number;
 use crate::table::words::{self, Meaning, are_same, meaning};
+use crate::table::{Table, date, number};
 
 /// Words of the longest question.
 const MOST_WORDS: usize = 40;

@@ -15,8 +15,7 @@ use vic::llm::{FinishReason, LlmRequest};
 use vic::model::{PrivacyMode, ToolSpec};
 
 use crate::harness::World;
-use crate::means;
-use crate::openai;
+use crate::{means, openai};
 
 const QUESTION: &str = "how heavy was the hive";
 

@@ -1,7 +1,8 @@
 //! The contract over its faces: real files, a real daemon, and a restart in between.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -9,9 +9,8 @@ use serde_json::json;
 
 use crate::caller::Caller;
 use crate::harness::World;
-use crate::http;
-use crate::means;
 use crate::torture::{Dice, Promises, at_most, figure, percentile, size};
+use crate::{http, means};
 
 /// Indexing goes on within this time after there is room again.
 const GOES_ON: Duration = Duration::from_secs(30);

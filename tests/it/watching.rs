@@ -14,9 +14,8 @@ use vic::model::{ContentHash, FileState, Status};
 
 use crate::caller::Caller;
 use crate::harness::World;
-use crate::means;
 use crate::torture::{Promises, at_most, figure, percentile, size};
-use crate::watches;
+use crate::{means, watches};
 
 /// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
 pub(crate) const SOON: Duration = Duration::from_secs(8);

@@ -6,7 +6,8 @@ use crate::ask::Asker;
 use crate::ask::answer::Said;
 use crate::ask::hit::Found;
 use crate::model::{Answer, AnswerOutcome, AnswerQuote};
-use crate::table::{self, answer::TableAnswer};
+use crate::table::answer::TableAnswer;
+use crate::table::{self};
 
 /// Hits whose tables are asked.
 const HITS: usize = 3;

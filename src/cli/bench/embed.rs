@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::device;
 use crate::bench::embed::{Batch, Bounds, Manner, failed, label, measure};
 use crate::bench::figures::TOKENS_PER_SECOND;
 use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
-use crate::bench::{Mix, Peak, Report, Row, texts};
+use crate::bench::{Mix, Peak, Report, Row, device, texts};
 use crate::cli::bench::output::{OutputArgs, print};
 use crate::cli::bench::search::above_zero;
 use crate::cli::output::{Printer, note};

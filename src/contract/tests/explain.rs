@@ -6,10 +6,8 @@ use super::verbs::{ADVICE, every_form};
 use super::{corpus, labelled};
 use crate::catalog::BookedResult;
 use crate::contract::corpus::{Corpus, Unread};
-use crate::contract::envelope;
 use crate::contract::refusal::Refusal;
-use crate::contract::view;
-use crate::contract::{bounded, explain, help, run, select, validate};
+use crate::contract::{bounded, envelope, explain, help, run, select, validate, view};
 
 /// A question and its answer, as the book keeps them.
 fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {

@@ -4,7 +4,6 @@
 use std::fs::{read_to_string, remove_file};
 
 use crate::config::EmbedEngine;
-use crate::embed::Vector;
 use crate::embed::entry::ModelEntry;
 use crate::embed::models::ModelStore;
 use crate::embed::onnx::graph::Precision;
@@ -12,7 +11,7 @@ use crate::embed::onnx::lanes::Work;
 use crate::embed::onnx::own::OwnModel;
 use crate::embed::onnx::spec::{ModelSpec, Network};
 use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, processor, runtime_work};
-use crate::embed::sample_texts;
+use crate::embed::{Vector, sample_texts};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// The file that says why a model was refused: what identifies it, and the sentence.

@@ -7,8 +7,7 @@ use percent_encoding::percent_decode_str;
 use regex::Regex;
 
 use crate::graph::extract::part::{Finding, Holders, Maker, shared, stem_alias};
-use crate::graph::extract::people;
-use crate::graph::extract::{Text, relation};
+use crate::graph::extract::{Text, people, relation};
 use crate::model::{BlockKind, Document, FileKind, LinkKind, StoredChunk};
 
 /// Longest target that is taken for one.

@@ -20,8 +20,7 @@ mod turning;
 use std::borrow::Cow;
 use std::path::Path;
 
-use image::RgbImage;
-use image::imageops;
+use image::{RgbImage, imageops};
 
 pub use page::{OcrLine, OcrPage};
 

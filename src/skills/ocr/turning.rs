@@ -6,8 +6,7 @@
 
 use std::cmp::Ordering;
 
-use image::RgbImage;
-use image::imageops;
+use image::{RgbImage, imageops};
 
 use crate::error::Result;
 use crate::skills::ocr::detect::Detector;
