@@ -46,17 +46,6 @@ const MAX_TEXTS: usize = 2_048;
 /// Bytes of a question.
 const MAX_QUESTION: usize = 32 << 10;
 
-/// What an agent is asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AgentRequest {
-    /// The question.
-    pub question: String,
-    /// Another backend than the chosen one.
-    pub over: Override,
-    /// What it may take; None takes [`Bounds::default`].
-    pub bounds: Option<Bounds>,
-}
-
 /// Cheap to clone; what it sees depends on who asks.
 #[derive(Clone)]
 pub struct Assistant {
@@ -235,7 +224,7 @@ impl Assistant {
         let _place = self.shared.calls.take(&self.holder, "tools are at work")?;
         let registered = tools::registered(&self.shared.tools, &self.scope)?;
         registered.run(name, arguments).await.map_err(|error| {
-            use crate::llm::tools::ToolFault;
+            use crate::model::llm::tool::ToolFault;
             let code = match error.kind {
                 ToolFault::Unknown => ErrorCode::NotFound,
                 ToolFault::InvalidArguments => ErrorCode::InvalidArgument,

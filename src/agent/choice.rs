@@ -9,45 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, LlmBackend};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::plugin::PluginCommand;
+use crate::model::agent::{BackendKind, CommandLine, Override};
 
 /// The model of an Ollama server when nobody names one.
 const OLLAMA_MODEL: &str = "nemotron-3-nano";
-
-/// Kind of a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BackendKind {
-    /// No model: rules that say the same every time.
-    Mock,
-    /// An Ollama server.
-    Ollama,
-    /// An OpenAI-compatible server.
-    #[serde(rename = "openai")]
-    OpenAi,
-    /// A command that speaks the plugin protocol.
-    Command,
-}
-
-impl BackendKind {
-    /// Every kind.
-    pub const ALL: [BackendKind; 4] =
-        [BackendKind::Mock, BackendKind::Ollama, BackendKind::OpenAi, BackendKind::Command];
-
-    /// Returns the name.
-    pub fn name(self) -> &'static str {
-        match self {
-            BackendKind::Mock => "mock",
-            BackendKind::Ollama => "ollama",
-            BackendKind::OpenAi => "openai",
-            BackendKind::Command => "command",
-        }
-    }
-
-    /// Returns the kind of that name.
-    pub fn from_name(name: &str) -> Option<BackendKind> {
-        BackendKind::ALL.into_iter().find(|it| it.name() == name)
-    }
-}
 
 /// A backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,30 +26,6 @@ pub struct Choice {
     /// The command, of the kind [`BackendKind::Command`].
     #[serde(default)]
     pub command: Option<PluginCommand>,
-}
-
-/// A command as somebody typed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandLine {
-    /// A name, or a path.
-    pub program: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Where it was typed.
-    pub folder: PathBuf,
-}
-
-/// What one request wants instead of the choice.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Override {
-    /// Another kind of backend.
-    pub backend: Option<BackendKind>,
-    /// Another model.
-    pub model: Option<String>,
-    /// A command; alone it means [`BackendKind::Command`].
-    pub command: Option<CommandLine>,
-    /// Another time than is usual for the work.
-    pub time: Option<Duration>,
 }
 
 impl Choice {

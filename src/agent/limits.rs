@@ -4,30 +4,11 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Usual time of a question to a query and its answer: a local model on a processor may think for minutes.
-pub(super) const QUESTION_TIME: Duration = Duration::from_secs(180);
 /// Usual time of a file of proposals, which is read as a whole.
 pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
 
 /// Bytes of a token, as a rule of thumb.
 const BYTES_A_TOKEN: usize = 4;
-
-/// What an agent may take for one question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Calls of tools.
-    pub steps: u32,
-    /// From the question to the answer.
-    pub time: Duration,
-    /// Tokens sent and received, estimated.
-    pub tokens: u64,
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { steps: 12, time: QUESTION_TIME, tokens: 120_000 }
-    }
-}
 
 /// Tokens of a JSON text, estimated.
 pub(super) fn tokens(value: &impl serde::Serialize) -> u64 {

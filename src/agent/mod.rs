@@ -38,11 +38,11 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use assistant::{AgentRequest, Assistant};
+pub use crate::model::agent::{AgentRequest, BackendKind, Bounds, CommandLine, Override};
+pub use assistant::Assistant;
 pub use augment::{Augmented, check_proposals};
-pub use choice::{BackendKind, Choice, CommandLine, Override};
+pub use choice::Choice;
 pub use citations::{Cited, Witness};
-pub use limits::Bounds;
 pub use over_graph::GraphTools;
 pub use plain::plain;
 pub use promote::{Promotion, promote};

@@ -22,8 +22,8 @@ use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
-use crate::llm::tools::{ToolError, ToolFault};
 use crate::model::Scope;
+use crate::model::llm::tool::{ToolError, ToolFault};
 
 /// The tool that tells what there is.
 pub(super) const SUMMARY: &str = "db_summary";

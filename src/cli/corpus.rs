@@ -10,10 +10,10 @@ use crate::cli::text::visible_json;
 use crate::cli::values;
 use crate::client::Client;
 use crate::config::Config;
-use crate::contract::registry::{self, Field, Kind, Verb};
 use crate::contract::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::{CorpusCall, CorpusReply};
+use crate::verbs::{self, Field, Kind, Verb};
 
 /// Arguments of `vic corpus`.
 #[derive(Debug, clap::Args)]
@@ -80,7 +80,7 @@ pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
     let verb = words[0].clone();
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
-    if registry::verb(&verb).is_some_and(|it| it.name == "INGEST") {
+    if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
         // It has no forms: what stands there is what is to be brought in.
         let paths: Vec<Value> = typed_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
         if !paths.is_empty() {
@@ -117,7 +117,7 @@ fn add(request: &mut Map<String, Value>, name: String, value: Value) -> Result<(
 
 /// The field of a name, as far as the registry knows it.
 fn field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
-    let verb = registry::verb(verb)?;
+    let verb = verbs::verb(verb)?;
     let form = verb.forms.iter().find(|it| Some(it.name) == form).or(verb.forms.first())?;
     Verb::fields(form).find(|it| it.name == name)
 }

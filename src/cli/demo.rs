@@ -13,7 +13,7 @@ use crate::cli::output::Printer;
 use crate::cli::{jobs, text};
 use crate::client::Client;
 use crate::config::Config;
-use crate::daemon::directory;
+use crate::data_dir::directory;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AskRequest, AskResponse, IndexRequest};
 

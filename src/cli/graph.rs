@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape};
-use crate::serve::graph::check_size;
+use crate::proto::convert::graph::check_size;
 
 /// Arguments of `vic graph`.
 #[derive(Debug, clap::Args)]

@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::text;
 use crate::config::Config;
-use crate::daemon::directory;
+use crate::data_dir::keys::{KeyEntry, Right};
+use crate::data_dir::{directory, keys};
 use crate::error::Result;
-use crate::serve::keys::{self, KeyEntry, Right};
 
 /// Arguments of `vic keys`.
 #[derive(Debug, clap::Args)]

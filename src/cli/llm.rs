@@ -13,7 +13,7 @@ use crate::cli::output::{Format, FormatArgs, Printer};
 use crate::cli::text;
 use crate::client::{Client, Work};
 use crate::config::Config;
-use crate::daemon::directory;
+use crate::data_dir::directory;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// How an agent ends, for `--help`.

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::client::{Client, reply};
 use crate::error::{Error, Result};
 use crate::model::{GraphChange, GraphImport, GraphRequest};
-use crate::serve::{graph, wire};
+use crate::proto::convert::graph;
+use crate::proto::wire;
 
 impl Client {
     /// Answers a request about the graph.

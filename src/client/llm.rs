@@ -3,12 +3,13 @@
 use futures::stream::{Stream, StreamExt};
 use serde_json::Value;
 
-use crate::agent::{Bounds, Override};
 use crate::client::{Client, call_error, reply};
 use crate::error::{Error, Result};
-use crate::llm::{LlmRequest, LlmStreamEvent, ModelCapability};
 use crate::model::PrivacyMode;
-use crate::serve::{embedding, wire};
+use crate::model::agent::{Bounds, Override};
+use crate::model::llm::{LlmRequest, LlmStreamEvent, ModelCapability};
+use crate::proto::convert::embedding;
+use crate::proto::wire;
 
 /// A piece of work for model and tools.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,18 +18,17 @@ use crate::model::{
     GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root, SimilarRequest,
     Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
-use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
+use crate::proto::convert::{into_all, try_into_all};
+use crate::proto::{MAX_RESPONSE, grpc_status, wire};
 
 mod graph;
 mod llm;
 mod start;
-mod tools;
 #[cfg(test)]
 mod tests;
 
 pub use llm::Work;
-pub(crate) use start::last_error;
-pub use start::{tell_waits, vicd_command};
+pub use start::{last_error, tell_waits, vicd_command};
 
 /// The version of this client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -333,7 +332,7 @@ fn snapshots(stream: tonic::Streaming<wire::JobSnapshot>) -> impl Stream<Item = 
 
 /// Tells what the daemon said from what happened to the connection.
 fn call_error(status: &tonic::Status) -> Error {
-    let error = status::into_error(status);
+    let error = grpc_status::into_error(status);
     if std::error::Error::source(status).is_none() {
         return error;
     }

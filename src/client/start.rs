@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::daemon::{self, directory};
+use crate::daemon;
+use crate::data_dir::directory;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// How long a daemon that lives may take to answer: it loads a model, heals the store and loads the index first, which
@@ -47,7 +48,7 @@ pub fn tell_waits(listener: fn(&str)) {
 }
 
 /// See [`Client::connect_or_start`].
-pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
+pub async fn connect_or_start(config: &Config) -> Result<Client> {
     let client = match Client::connect(config).await {
         Err(error) if error.code == ErrorCode::Unavailable => None,
         connected => Some(connected?),
@@ -253,7 +254,7 @@ fn detach(command: &mut Command) {
 
 /// The error that a program ended with, as it wrote it last of all: `error: ...` on a line of its own, perhaps followed by
 /// `hint: ...`.
-pub(crate) fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
+pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
     let code = ErrorCode::ALL.into_iter().find(|it| Some(i32::from(it.exit_code())) == exit_code)?;
     let output = format!("\n{output}");
     let (_, words) = output.rsplit_once("\nerror: ")?;
@@ -290,7 +291,7 @@ fn tail(path: &Path, start: u64) -> io::Result<String> {
 }
 
 /// Says why nobody took the connection.
-pub(crate) fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
+pub fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
     let kind = std::iter::successors(Some(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<io::Error>())
         .map(io::Error::kind);

@@ -160,7 +160,7 @@ async fn a_job_of_long_ago_is_followed_too() {
 #[tokio::test]
 async fn what_is_too_large_is_refused() {
     let it = fixture().await;
-    let long = "x".repeat(crate::serve::MAX_REQUEST + 1);
+    let long = "x".repeat(crate::proto::MAX_REQUEST + 1);
     for error in [
         it.client.ask(question(&long[..(32 << 10) + 1])).await.unwrap_err(),
         it.client.ask(question(&long)).await.unwrap_err(),

@@ -58,8 +58,7 @@ fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let counts = (count("added"), count("removed"), count("modified"));
     answer.evidence(one, 1);
     answer.evidence(other, 1);
-    let schemas: Vec<Value> =
-        crate::contract::registry::SCHEMA_NAMES.iter().filter_map(|it| objects(one, other, it)).collect();
+    let schemas: Vec<Value> = crate::verbs::SCHEMA_NAMES.iter().filter_map(|it| objects(one, other, it)).collect();
     let (sections, parts) = (sections(one, other, &changes), by_part(&changes));
     let same_text = changes.is_empty();
     let page = answer.page(request, changes);

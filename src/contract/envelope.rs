@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::answer::{Answer, rounded};
 use crate::contract::prose::{self, Ruler};
-use crate::contract::registry::CONTRACT_VERSION;
+use crate::verbs::CONTRACT_VERSION;
 
 /// Makes an answer as short as it can be: its prose within the limit, unless all of it is wanted, and evidence only for what
 /// is shown. A file that is on another page of a list needs no pointer here, nor one that the data names with its path; an

@@ -166,7 +166,7 @@ fn refused(explained: &mut Explained<'_>) {
         ("unknown_file", None) => explained.suggest_beside("QUERY", json!({"filter": "size>=0"})),
         _ => {}
     }
-    let verb = Some(explained.verb).filter(|it| crate::contract::registry::verb(it).is_some());
+    let verb = Some(explained.verb).filter(|it| crate::verbs::verb(it).is_some());
     explained.suggest("HELP", verb.map_or(json!({}), |it| json!({"verb": it})));
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::contract::envelope;
 use crate::contract::filter::{FIELDS, Type};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::registry::{self, BESIDE, Field, Form, Kind, NAMES, VERBS, Verb};
 use crate::error::ErrorCode;
+use crate::verbs::{self, BESIDE, Field, Form, Kind, NAMES, VERBS, Verb};
 
 /// What every answer is.
 const OVERVIEW: &str = "Eleven verbs over views of documents. Every answer is an envelope: data, confidence, coverage, unknowns, method, evidence, error.";
@@ -34,14 +34,14 @@ pub(crate) fn about(verb: Option<&str>, form: Option<&str>) -> Outcome<String> {
     let verb = known(name)?;
     match form {
         None => Ok(of_verb(verb)),
-        Some(form) => Ok(of_form(verb, registry::form_of(verb, form).ok_or_else(|| no_form(verb, form))?)),
+        Some(form) => Ok(of_form(verb, verbs::form_of(verb, form).ok_or_else(|| no_form(verb, form))?)),
     }
 }
 
 /// The verb of a name, or what is beside the verbs; a refusal names the nearest one.
 pub(crate) fn known(name: &str) -> Outcome<&'static Verb> {
     let names: Vec<&str> = NAMES.iter().copied().chain(BESIDE.iter().map(|it| it.name)).collect();
-    let found = registry::verb(name).or_else(|| registry::beside(name));
+    let found = verbs::verb(name).or_else(|| verbs::beside(name));
     found.ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", name, &names).field("verb"))
 }
 
@@ -107,8 +107,8 @@ fn kind(field: &Field) -> String {
 }
 
 fn push_example(text: &mut String, verb: &Verb, form: &Form) {
-    let Some(example) = registry::example(verb, form) else { return };
-    let _ = write!(text, "\nRequest: {}\nData: {}", registry::request_of(example), example.response);
+    let Some(example) = verbs::example(verb, form) else { return };
+    let _ = write!(text, "\nRequest: {}\nData: {}", verbs::request_of(example), example.response);
 }
 
 /// The fields that filters know, by type.

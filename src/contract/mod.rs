@@ -41,7 +41,6 @@ mod query;
 mod reader;
 mod reading;
 mod refusal;
-pub mod registry;
 mod render;
 pub mod schema;
 mod score;

@@ -3,10 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::registry::{
-    ANY_FILTERS, BESIDE, CONTRACT_VERSION, Field, Form, Kind, SCHEMAS, VERBS, Verb, beside, verb,
-};
 use crate::contract::shapes;
+use crate::verbs::{ANY_FILTERS, BESIDE, CONTRACT_VERSION, Field, Form, Kind, SCHEMAS, VERBS, Verb, beside, verb};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::contract::filter::{self, Type};
-use crate::contract::registry::{ObjectSchema, SCHEMAS};
+use crate::verbs::{ObjectSchema, SCHEMAS};
 
 /// An object with these fields and no others; one with `?` behind its name may be absent.
 pub(crate) fn record<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use crate::contract::answer::Answer;
 use crate::contract::filter::Filter;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::registry::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
 use crate::contract::words::short;
 use crate::contract::{dates, detect, render, summarize};
+use crate::verbs::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
 
 /// A request that passed: every field is known and of its kind.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Request {
 
 /// Checks a request.
 pub(crate) fn request(verb: &str, mut given: Map<String, Value>) -> Outcome<Request> {
-    let verb = registry::verb(verb).ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", verb, NAMES))?;
+    let verb = verbs::verb(verb).ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", verb, NAMES))?;
     let form = form_of(verb, given.remove("form"))?;
     let mut checked = Map::new();
     let known: Vec<&Field> = Verb::fields(form).collect();
@@ -83,10 +83,10 @@ fn form_of(verb: &'static Verb, given: Option<Value>) -> Outcome<&'static Form> 
                 Cause::UnknownForm,
                 format!("{} has no forms: what is `{}`?", verb.name, short(&name, 40)),
             );
-            let example = registry::example(verb, &verb.forms[0]).map(|it| it.request).unwrap_or_default();
+            let example = verbs::example(verb, &verb.forms[0]).map(|it| it.request).unwrap_or_default();
             Err(refusal.field("form").action(format!("give it as a field, as in {example}")))
         }
-        Some(Value::String(name)) => registry::form_of(verb, &name).ok_or_else(|| {
+        Some(Value::String(name)) => verbs::form_of(verb, &name).ok_or_else(|| {
             let what = format!("form of {}", verb.name);
             Refusal::unknown(Cause::UnknownForm, &what, &name, &names).field("form")
         }),
@@ -319,8 +319,7 @@ fn filters(request: &Request) -> Outcome<Option<Value>> {
     if request.verb.name == "QUERY" {
         Filter::parse(request.text("filter").unwrap_or_default())?;
     }
-    let (Some(schema), Some(given)) =
-        (request.text("schema").and_then(registry::schema), request.fields.get("filters"))
+    let (Some(schema), Some(given)) = (request.text("schema").and_then(verbs::schema), request.fields.get("filters"))
     else {
         return Ok(None);
     };

@@ -14,12 +14,11 @@ use crate::catalog::{
     self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, TranscriptLog, VectorCache,
 };
 use crate::config::{Config, EmbedBackend};
-use crate::daemon::{directory, lock};
+use crate::data_dir::{directory, keys, lock};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::{Space, is_building, serving_table};
 use crate::model::{Check, DoctorReport, FileId, Health};
-use crate::serve::keys;
 use crate::store::{Inspection, LanceStore, Store};
 
 /// Begins of the names of what a start that was killed may leave.

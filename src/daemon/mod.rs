@@ -1,8 +1,6 @@
 //! Configuration to a running process: directories, lock, parts, listeners, signals.
 
-pub(crate) mod directory;
 mod doctor;
-mod lock;
 mod member;
 mod privacy;
 mod process;
@@ -25,8 +23,8 @@ use crate::ask::Asker;
 use crate::catalog::{EvidenceCache, TranscriptLog};
 use crate::config::Config;
 use crate::contract::{self, Contract};
-use crate::daemon::lock::DataLock;
 use crate::daemon::stores::Stores;
+use crate::data_dir::lock::DataLock;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -40,10 +38,10 @@ use crate::serve::{self, Access, Listeners};
 use crate::skills::Skills;
 
 pub use crate::daemon::doctor::doctor;
-pub use crate::daemon::lock::holder;
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
 use crate::daemon::socket::OwnFile;
+pub use crate::data_dir::lock::holder;
 
 /// The longest that a daemon at its end waits for the commit that is under way.
 const SETTLE: Duration = Duration::from_secs(8);
@@ -181,11 +179,11 @@ fn facts(config: &Config, listen: SocketAddr, access: &Access) -> Facts {
 
 /// Takes the data directory for this process, or refuses it.
 fn own_directory(config: &Config) -> Result<DataLock> {
-    directory::check(config)?;
+    crate::data_dir::directory::check(config)?;
     process::private_dir(&config.data_dir)?;
     process::close_dir(&config.data_dir)?;
-    let lock = lock::take(config)?;
-    directory::note(config)?;
+    let lock = crate::data_dir::lock::take(config)?;
+    crate::data_dir::directory::note(config)?;
     Ok(lock)
 }
 

@@ -9,19 +9,19 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits};
 use crate::llm::clock::{Clock, SystemClock};
 use crate::llm::discreet;
-use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
-use crate::llm::guardrails::{Guardrails, RetryPolicy};
 use crate::llm::load::Load;
 use crate::llm::proof::ProofCollector;
 use crate::llm::queue::{Queue, QueueLimits};
-use crate::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
 use crate::llm::run::Run;
 use crate::llm::tools::RegisteredTools;
 use crate::llm::transport::{Transport, TransportConfig};
 use crate::machine::computing;
+use crate::model::llm::capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits};
+use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
+use crate::model::llm::guardrails::{Guardrails, RetryPolicy};
+use crate::model::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
 use crate::model::{PrivacyMode, Redaction};
 
 /// Events that wait for a slow reader; then the model waits too.

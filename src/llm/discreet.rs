@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::llm::request::LlmRequest;
 use crate::model::Redaction;
+use crate::model::llm::request::LlmRequest;
 use crate::secrets::{Censor, black_out};
 
 /// Blacks them out in every text of a request.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::request::LlmRequest;
+use crate::model::llm::request::LlmRequest;
 
 /// Bytes that all requests of the process hold: those of two messages that are as large as messages can be.
 const MOST: usize = 128 << 20;

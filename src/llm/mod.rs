@@ -15,20 +15,15 @@
 //! one (`FailedPrecondition`), an answer without end or a full queue (`ResourceExhausted`), the privacy mode
 //! (`PermissionDenied`), a value outside the limits (`InvalidArgument`).
 
-mod capabilities;
 mod client;
 mod clock;
 mod discreet;
-mod event;
-mod guardrails;
 mod load;
 pub mod plugin;
 mod proof;
 mod queue;
-pub mod request;
 pub mod response;
 mod run;
-mod schema;
 pub mod stream;
 mod tokens;
 pub mod tools;
@@ -36,17 +31,17 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits, QueueState};
+pub use crate::model::llm::{
+    CapabilitySnapshot, FinishReason, Guardrails, LlmRequest, LlmRequestBuilder, LlmStreamEvent, Message,
+    ModelCapability, ModelId, ModelLimits, Patience, Prompt, ProofRecord, QueueState, RetryPolicy, Role, Schema,
+    TaskId, ToolCall, ToolError, ToolFault, Usage, Violation, WorkloadKind,
+};
 pub use client::{Cancelled, LlmAnswer, LlmClient, LlmClientConfig, LlmStream, TaskHandle, client};
 pub use clock::{Clock, SystemClock};
-pub use event::{FinishReason, LlmStreamEvent, TaskId, Usage};
-pub use guardrails::{Guardrails, RetryPolicy};
 pub use proof::{ProofCollector, ProofEvent, ProofLog};
 pub use queue::QueueLimits;
-pub use request::{LlmRequest, LlmRequestBuilder, Message, ModelId, Patience, Prompt, Role, ToolCall, WorkloadKind};
-pub use schema::{Schema, Violation};
 pub use tokens::estimated_tokens;
-pub use tools::{RegisteredTools, ToolError};
+pub use tools::RegisteredTools;
 pub use transport::{Piece, PieceStream, Transport, TransportConfig};
 
 #[cfg(test)]

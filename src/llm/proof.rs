@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::llm::event::{LlmStreamEvent, TaskId};
-use crate::llm::request::LlmRequest;
+use crate::model::llm::event::{LlmStreamEvent, TaskId};
+use crate::model::llm::request::LlmRequest;
 
 /// Takes the proof. It is called in order for each task and must not block.
 pub trait ProofCollector: Send + Sync {

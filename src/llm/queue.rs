@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::capabilities::QueueState;
+use crate::model::llm::capabilities::QueueState;
 
 /// How much a backend is given to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::schema::Schema;
+use crate::model::llm::schema::Schema;
 
 /// Characters of an answer that an error shows.
 const SHOWN: usize = 120;

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::client::Shared;
-use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
-use crate::llm::guardrails::{Guardrails, StopFilter};
 use crate::llm::load::Load;
 use crate::llm::proof::{ProofEvent, request_json};
 use crate::llm::queue::Place;
-use crate::llm::request::{LlmRequest, Message, ToolCall};
 use crate::llm::transport::Piece;
+use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
+use crate::model::llm::guardrails::{Guardrails, StopFilter};
+use crate::model::llm::request::{LlmRequest, Message, ToolCall};
 
 /// How long an event waits for a reader who takes none.
 const STALL: Duration = Duration::from_secs(30);

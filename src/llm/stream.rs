@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::llm::client::LlmStream;
-use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
+use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 
 /// What happened, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -16,23 +16,6 @@ pub struct Narration {
     pub text: String,
     /// One line for everything that is no text, in order.
     pub lines: Vec<String>,
-}
-
-/// What happened, to be kept: a chain of hashes over every event, so that none can be taken out or changed unseen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ProofRecord {
-    /// The task, once it was taken on.
-    pub task_id: Option<TaskId>,
-    /// Number of events.
-    pub events: u64,
-    /// BLAKE3, in hex, of the last event's JSON and the hash of all before it.
-    pub seal: String,
-    /// Why it ended; None when it ended with an error.
-    pub finish_reason: Option<FinishReason>,
-    /// Tokens, where the server counts them.
-    pub usage: Usage,
-    /// From acceptance to the end.
-    pub latency: Option<Duration>,
 }
 
 /// Follows a stream to its end. `line` hears the story as it happens; a bad end is part of it.

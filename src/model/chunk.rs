@@ -84,7 +84,7 @@ const MOST_ASTRAY: f32 = 0.05;
 
 /// Says whether the L2 norm of a vector is 1, as that of each is which vic has made: of what a disk gives back otherwise than
 /// it was written it hardly ever is.
-pub(crate) fn is_unit(vector: &[f32]) -> bool {
+pub fn is_unit(vector: &[f32]) -> bool {
     (vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < MOST_ASTRAY
 }
 

@@ -314,7 +314,7 @@ impl FileRecord {
 
     /// One that was read, with this content.
     #[cfg(test)]
-    pub(crate) fn for_test(root: &Path, name: &str, kind: FileKind, hash: ContentHash) -> FileRecord {
+    pub fn for_test(root: &Path, name: &str, kind: FileKind, hash: ContentHash) -> FileRecord {
         let found = FoundFile {
             path: name.into(),
             size: 1,

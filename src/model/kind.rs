@@ -4,7 +4,7 @@ use crate::model::FileKind;
 
 /// Extensions of source code in lower case, languages of a family in one line.
 #[rustfmt::skip]
-pub(crate) const CODE: &[&str] = &[
+pub const CODE: &[&str] = &[
     "rs", "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl", "cu", "m", "mm", "swift", "go", "zig", "nim", "d",
     "java", "kt", "kts", "scala", "groovy", "gradle", "cs", "fs", "vb", "dart",
     "py", "pyi", "pyw", "rb", "php", "pl", "pm", "lua", "tcl", "r", "jl",

@@ -5,6 +5,7 @@
 //! their field names and types do not change.
 
 mod address;
+pub mod agent;
 mod background;
 mod chunk;
 mod corpus;
@@ -16,7 +17,8 @@ mod holder;
 mod job;
 mod kind;
 mod listing;
-pub(crate) mod place;
+pub mod llm;
+pub mod place;
 mod place_text;
 mod query;
 mod safety;
@@ -26,8 +28,7 @@ mod tool;
 
 pub use address::{INSIDE, below_roots, path_of, printed, printed_below};
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
-pub(crate) use chunk::is_unit;
-pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
+pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter, is_unit};
 pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{
@@ -43,7 +44,7 @@ pub use graph::{
 };
 pub use holder::Holder;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
-pub(crate) use kind::CODE;
+pub use kind::CODE;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use place::{ChunkPiece, Pieces, Places};
 pub use place_text::{Place, cells_of, namings, span};

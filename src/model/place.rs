@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::model::{Anchor, Chunk, Region};
 
 /// What stands between the headings above a passage.
-pub(crate) const HEADINGS_BETWEEN: &str = " > ";
+pub const HEADINGS_BETWEEN: &str = " > ";
 
 /// Names of the fields of an anchor as pieces are stored: there may be ten million.
 const SHORT: [(&str, &str); 12] = [
@@ -46,7 +46,7 @@ pub struct Pieces(String);
 
 impl Pieces {
     /// Keeps the places of pieces, which lie in their order in `text`, whose body begins at `body_start`.
-    pub(crate) fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> Pieces {
+    pub fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> Pieces {
         if !pieces.iter().any(|it| it.range.start < body_start) && pieces.len() < 2 {
             return Pieces::default();
         }
@@ -61,12 +61,12 @@ impl Pieces {
     }
 
     /// Takes what was stored; empty for none.
-    pub(crate) fn stored(json: &str) -> Pieces {
+    pub fn stored(json: &str) -> Pieces {
         Pieces(json.to_owned())
     }
 
     /// Returns what is to be stored; empty for none.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -158,7 +158,7 @@ fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, 
 
 /// Joins neighbours that one anchor says everything about: paragraphs of a page without lines, and
 /// text that goes on in the file as it does here.
-pub(crate) fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
+pub fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         match joined.last_mut() {
@@ -194,18 +194,18 @@ fn goes_on(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
 
 /// Lines of a part of a text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     /// Line breaks before it.
-    pub(crate) above: u32,
+    pub above: u32,
     /// Line breaks in it.
-    pub(crate) breaks: u32,
+    pub breaks: u32,
     /// Line breaks in the whole text.
-    pub(crate) all: u32,
+    pub all: u32,
 }
 
 impl Anchor {
     /// Narrows the place of a text to a part of it, given by its bytes and its lines, as far as enough is known.
-    pub(crate) fn narrowed(&self, bytes: &Range<usize>, lines: Lines) -> Anchor {
+    pub fn narrowed(&self, bytes: &Range<usize>, lines: Lines) -> Anchor {
         let further = |line: u32| {
             let left_out = self.gaps.iter().take_while(|it| it.0 <= line);
             left_out.fold(line, |line, it| line.saturating_add(it.1))
@@ -231,7 +231,7 @@ impl Anchor {
 
     /// Narrows the place of a text to a part of it. White space at the ends of the part counts for nothing, save what
     /// stands before the first letter of a line.
-    pub(crate) fn narrowed_to(&self, text: &str, part: Range<usize>) -> Anchor {
+    pub fn narrowed_to(&self, text: &str, part: Range<usize>) -> Anchor {
         let part = trimmed(text, part);
         let lines = Lines {
             above: line_breaks(&text[..part.start]),
@@ -243,7 +243,7 @@ impl Anchor {
 
     /// Returns the place of a passage that reaches from the start of this one to the end of `last`. Its page is the one that
     /// it begins on.
-    pub(crate) fn up_to(self, last: &Anchor) -> Anchor {
+    pub fn up_to(self, last: &Anchor) -> Anchor {
         let first = self;
         let bytes = match (first.byte_start, last.byte_end) {
             (Some(start), Some(end)) if end >= start => (Some(start), Some(end)),
@@ -297,7 +297,7 @@ fn cell(name: &str) -> Option<(&str, u32)> {
 }
 
 /// Counts the line breaks of a text.
-pub(crate) fn line_breaks(text: &str) -> u32 {
+pub fn line_breaks(text: &str) -> u32 {
     u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
@@ -381,7 +381,7 @@ impl Chunk {
 
     /// Returns the bytes of [`Chunk::text`] of evidence, which are given as those of the file where the text is the file's own,
     /// else as those of the text; none of evidence that is all of the chunk.
-    pub(crate) fn evidence(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
+    pub fn evidence(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
         if bytes.is_empty() || (self.anchor.byte_start, self.anchor.byte_end) == (Some(bytes.start), Some(bytes.end)) {
             return None;
         }

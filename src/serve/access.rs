@@ -6,11 +6,10 @@ use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{AuthMode, Config};
+use crate::data_dir::keys::{self, MIN_KEY_CHARS};
 use crate::error::{Error, Result};
-use crate::serve::certificate::Certificate;
-use crate::serve::keys::MIN_KEY_CHARS;
+use crate::serve::certificate::{self, Certificate};
 use crate::serve::ring::KeyRing;
-use crate::serve::{certificate, keys};
 
 /// See the module.
 pub struct Access {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{CorpusCall, CorpusReply};
 use crate::serve::Service;
-use crate::serve::keys::Grant;
 use crate::serve::ring::KeyRing;
 
 /// How often it is looked whether a verb in a job has ended by itself.
@@ -136,11 +136,12 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::data_dir::keys;
+    use crate::data_dir::keys::Right;
     use crate::model::{IndexRequest, JobState};
     use crate::serve::caller::Caller;
     use crate::serve::desk::Desk;
     use crate::serve::fake::FakeService;
-    use crate::serve::keys::{self, Right};
 
     /// Longer than it takes, where the machine is busy with other tests.
     const GONE: Duration = Duration::from_secs(10);

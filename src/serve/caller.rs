@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Assistant;
+use crate::data_dir::keys::{Grant, Right};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
@@ -18,7 +19,6 @@ use crate::model::{
 use crate::serve::begun::{self, Begun};
 use crate::serve::certificate::Certificate;
 use crate::serve::desk::Desk;
-use crate::serve::keys::{Grant, Right};
 use crate::serve::ring::KeyRing;
 use crate::serve::{Service, check, metrics};
 

@@ -10,8 +10,9 @@ use tonic::{Request, Response, Status};
 
 use crate::error::{Error, Result};
 use crate::model::{AskRequest, CorpusCall, FileFilter, JobSnapshot};
+use crate::proto::{convert, grpc_status, wire};
 use crate::serve::caller::Caller;
-use crate::serve::{Service, check, convert, follow, status, wire};
+use crate::serve::{Service, check, follow};
 
 /// Most texts of one embed call: a few seconds of work for the default model.
 pub(crate) const MAX_TEXTS: usize = 2_048;
@@ -42,12 +43,12 @@ impl Adapter {
     async fn steps(&self, service: &dyn Service, request: wire::AskRequest) -> Result<AnswerStream> {
         let events = service.ask_stream(question(request)?).await?;
         let events = follow::answer(events, self.shutdown.clone());
-        Ok(events.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
+        Ok(events.map(|it| it.map(Into::into).map_err(grpc_status::from_error)).boxed())
     }
 
     async fn follow(&self, service: &dyn Service, job_id: &str) -> Result<JobStream> {
         let snapshots = follow::job(service, job_id, self.shutdown.clone()).await?;
-        Ok(snapshots.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
+        Ok(snapshots.map(|it| it.map(Into::into).map_err(grpc_status::from_error)).boxed())
     }
 
     async fn vectors(&self, service: &dyn Service, request: wire::EmbedRequest) -> Result<wire::EmbedResponse> {
@@ -100,33 +101,33 @@ impl wire::vic_server::Vic for Adapter {
     async fn similar(&self, request: Request<wire::SimilarRequest>) -> Reply<wire::AskResponse> {
         let (service, request) = taken(request)?;
         let request = request.into();
-        check::similar(&request).map_err(status::from_error)?;
+        check::similar(&request).map_err(grpc_status::from_error)?;
         reply(service.similar(request).await)
     }
 
     async fn grep(&self, request: Request<wire::GrepRequest>) -> Reply<wire::GrepResponse> {
         let (service, request) = taken(request)?;
         let request = request.into();
-        check::grep(&request).map_err(status::from_error)?;
+        check::grep(&request).map_err(grpc_status::from_error)?;
         reply(service.grep(request).await)
     }
 
     async fn table(&self, request: Request<wire::TableRequest>) -> Reply<wire::TableResponse> {
         let (service, request) = taken(request)?;
-        let request = request.try_into().map_err(status::from_error)?;
-        check::table(&request).map_err(status::from_error)?;
+        let request = request.try_into().map_err(grpc_status::from_error)?;
+        check::table(&request).map_err(grpc_status::from_error)?;
         reply(service.table(request).await)
     }
 
     async fn corpus(&self, request: Request<wire::CorpusRequest>) -> Reply<wire::CorpusResponse> {
         let (service, request) = taken(request)?;
-        let call = CorpusCall::try_from(request).map_err(status::from_error)?;
+        let call = CorpusCall::try_from(request).map_err(grpc_status::from_error)?;
         reply(service.corpus(call).await)
     }
 
     async fn list_audit(&self, request: Request<wire::ListAuditRequest>) -> Reply<wire::ListAuditResponse> {
         let (service, request) = taken(request)?;
-        let limit = check::bounded("limit", request.limit, 100, MAX_AUDIT).map_err(status::from_error)?;
+        let limit = check::bounded("limit", request.limit, 100, MAX_AUDIT).map_err(grpc_status::from_error)?;
         let records = service.audit(limit).await;
         reply(records.map(|records| wire::ListAuditResponse { records: convert::into_all(records) }))
     }
@@ -138,7 +139,7 @@ impl wire::vic_server::Vic for Adapter {
 
     async fn index(&self, request: Request<wire::IndexRequest>) -> Reply<JobStream> {
         let (service, request) = taken(request)?;
-        let job = start(&*service, request).await.map_err(status::from_error)?;
+        let job = start(&*service, request).await.map_err(grpc_status::from_error)?;
         reply(self.follow(&*service, &job.job_id).await)
     }
 
@@ -154,7 +155,7 @@ impl wire::vic_server::Vic for Adapter {
 
     async fn list_jobs(&self, request: Request<wire::ListJobsRequest>) -> Reply<wire::ListJobsResponse> {
         let (service, request) = taken(request)?;
-        let limit = check::bounded("limit", request.limit, 20, MAX_JOBS).map_err(status::from_error)?;
+        let limit = check::bounded("limit", request.limit, 20, MAX_JOBS).map_err(grpc_status::from_error)?;
         let jobs = service.jobs(limit).await;
         reply(jobs.map(|jobs| wire::ListJobsResponse { jobs: convert::into_all(jobs) }))
     }
@@ -167,14 +168,14 @@ impl wire::vic_server::Vic for Adapter {
     async fn sync(&self, request: Request<wire::SyncRequest>) -> Reply<wire::SyncReport> {
         let (service, request) = taken(request)?;
         let request = request.into();
-        check::sync(&request).map_err(status::from_error)?;
+        check::sync(&request).map_err(grpc_status::from_error)?;
         reply(service.sync(request).await)
     }
 
     async fn pause(&self, request: Request<wire::PauseRequest>) -> Reply<wire::PauseState> {
         let (service, request) = taken(request)?;
         let request = request.into();
-        check::pause(&request).map_err(status::from_error)?;
+        check::pause(&request).map_err(grpc_status::from_error)?;
         reply(service.pause(request).await)
     }
 
@@ -229,7 +230,7 @@ impl wire::vic_server::Vic for Adapter {
 /// What is asked, and the services as whoever asks may use them. A request that passed no listener has none.
 pub(super) fn taken<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
     let caller = request.extensions().get::<Caller>().map(Caller::service);
-    let service = caller.ok_or_else(|| status::from_error(Error::internal("a request without a caller")))?;
+    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;
     Ok((service, request.into_inner()))
 }
 
@@ -240,5 +241,5 @@ fn question(request: wire::AskRequest) -> Result<AskRequest> {
 }
 
 fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
-    result.map(|it| Response::new(it.into())).map_err(status::from_error)
+    result.map(|it| Response::new(it.into())).map_err(grpc_status::from_error)
 }

@@ -9,12 +9,13 @@ use tonic::{Request, Response, Status};
 
 use crate::agent::{AgentRequest, Assistant, Override};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::stream::ProofRecord;
 use crate::llm::{Cancelled, LlmStreamEvent, TaskId};
 use crate::machine::computing;
+use crate::model::llm::event::ProofRecord;
+use crate::proto::json::{MAX_JSON, MAX_PROPOSALS};
+use crate::proto::{convert, grpc_status, json, wire};
 use crate::serve::caller::Caller;
-use crate::serve::parse::{MAX_JSON, MAX_PROPOSALS};
-use crate::serve::{Service, check, convert, parse, status, wire};
+use crate::serve::{Service, check};
 
 /// Most reports of one look at the log of agents.
 const MAX_TRANSCRIPTS: u32 = 1_000;
@@ -57,7 +58,7 @@ impl Adapter {
             let event = wire::LlmEvent::from(event);
             if is_last { event.with_proof(proof.clone()) } else { event }
         };
-        Ok(until_end.map(move |it| it.map(&mut sent).map_err(status::from_error)).boxed())
+        Ok(until_end.map(move |it| it.map(&mut sent).map_err(grpc_status::from_error)).boxed())
     }
 }
 
@@ -127,11 +128,11 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
             json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?)
         }
         Work::PluginJson(request) => {
-            parse::fits("plugin_json", request.len(), MAX_PROPOSALS)?;
+            json::fits("plugin_json", request.len(), MAX_PROPOSALS)?;
             json(&assistant.plugin(&request, &over).await?)
         }
         Work::Augment(augment) => {
-            let proposals = computing(|| parse::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
+            let proposals = computing(|| json::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
             let chunks = augment.evidence_chunks.into_iter().collect();
             json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }
@@ -145,7 +146,7 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
         }
         Work::Tool(tool) => {
             let text = if tool.arguments_json.trim().is_empty() { "{}" } else { &tool.arguments_json };
-            json(&assistant.call(&tool.name, parse::inner("arguments_json", text, MAX_JSON)?).await?)
+            json(&assistant.call(&tool.name, json::inner("arguments_json", text, MAX_JSON)?).await?)
         }
     }
 }
@@ -161,11 +162,11 @@ fn over(backend: Option<wire::LlmBackend>) -> Result<Override, Error> {
 /// What is asked, and the assistant as whoever asks may use it.
 fn taken<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
     let caller = request.extensions().get::<Caller>().map(Caller::service);
-    let service = caller.ok_or_else(|| status::from_error(Error::internal("a request without a caller")))?;
-    let assistant = Service::assistant(&*service).map_err(status::from_error)?;
+    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;
+    let assistant = Service::assistant(&*service).map_err(grpc_status::from_error)?;
     Ok((assistant, request.into_inner()))
 }
 
 fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
-    result.map(|it| Response::new(it.into())).map_err(status::from_error)
+    result.map(|it| Response::new(it.into())).map_err(grpc_status::from_error)
 }

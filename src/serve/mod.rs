@@ -23,6 +23,7 @@ use tonic::service::Routes;
 
 use crate::agent::Assistant;
 use crate::config::Config;
+use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
@@ -34,7 +35,6 @@ use crate::serve::connection::Port;
 use crate::serve::desk::Desk;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::incoming::Listener;
-use crate::serve::keys::Grant;
 
 mod access;
 mod begun;
@@ -42,7 +42,6 @@ mod caller;
 mod certificate;
 mod check;
 mod connection;
-mod convert;
 mod desk;
 mod follow;
 pub(crate) mod graph;
@@ -51,33 +50,19 @@ mod guard;
 mod http;
 mod incoming;
 mod llm;
-pub mod keys;
 pub(crate) mod mcp;
 mod metrics;
-mod parse;
 mod ring;
 mod sending;
 pub mod schema;
-pub(crate) mod status;
 mod validity;
-pub(crate) mod wire;
 #[cfg(test)]
 pub(crate) mod fake;
 
 pub use access::Access;
-pub(crate) use convert::{embedding, into_all, try_into_all};
-
-/// Largest request, in bytes: 2048 texts of 2 KiB. tonic's own default, written down because it is a promise.
-pub(crate) const MAX_REQUEST: usize = 4 << 20;
-
-/// Largest request for a model, in bytes: some images, or a file of proposals.
-pub(crate) const MAX_LLM_REQUEST: usize = 64 << 20;
 
 /// Largest request about a service by its name, in bytes.
 const MAX_NAME: usize = 1 << 10;
-
-/// Largest response, in bytes: the text of a file at its limit of 10 MiB, with anchors for every line.
-pub(crate) const MAX_RESPONSE: usize = 64 << 20;
 
 /// How long requests at work may take to end after a shutdown was asked for.
 const DRAIN: Duration = Duration::from_secs(7);
@@ -247,25 +232,26 @@ async fn keep_pages_out(request: Request, next: Next) -> Response {
 }
 
 async fn routes(shutdown: CancellationToken) -> Result<Routes> {
-    let llm = wire::llm_server::LlmServer::new(llm::Adapter::new(shutdown.clone()))
+    let llm = crate::proto::wire::llm_server::LlmServer::new(llm::Adapter::new(shutdown.clone()))
         .max_decoding_message_size(MAX_LLM_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
-    let vic = wire::vic_server::VicServer::new(grpc::Adapter::new(shutdown))
+    let vic = crate::proto::wire::vic_server::VicServer::new(grpc::Adapter::new(shutdown))
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
-    let graph = wire::graph_server::GraphServer::new(graph::GraphAdapter)
+    let graph = crate::proto::wire::graph_server::GraphServer::new(graph::GraphAdapter)
         .max_decoding_message_size(graph::MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
     // A name of a service; it is heard without a key.
     let health = health.max_decoding_message_size(MAX_NAME);
-    reporter.set_serving::<wire::vic_server::VicServer<grpc::Adapter>>().await;
+    reporter.set_serving::<crate::proto::wire::vic_server::VicServer<grpc::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(crate::proto::wire::DESCRIPTORS)
         .build_v1()
         .map_err(Error::internal)?
         .max_decoding_message_size(MAX_NAME);
     let routes = Routes::new(vic).add_service(graph).add_service(llm).add_service(health).add_service(reflection);
-    let answered = axum::middleware::map_response(|it: Response| std::future::ready(status::whose(it)));
+    let answered =
+        axum::middleware::map_response(|it: Response| std::future::ready(crate::proto::grpc_status::whose(it)));
     Ok(Routes::from(routes.into_axum_router().layer(answered)))
 }

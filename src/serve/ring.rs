@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
+use crate::data_dir::keys::{self, Grant};
 use crate::error::{Error, ErrorCode};
 use crate::model::{Holder, Scope};
-use crate::serve::keys::{self, Grant};
 
 /// How often it is looked whether the key of an answer under way still opens: one that was revoked is gone within a second.
 const LOOK: Duration = Duration::from_millis(500);
@@ -177,7 +177,7 @@ fn told(error: &Error) -> String {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::serve::keys::{KeyEntry, Right};
+    use crate::data_dir::keys::{KeyEntry, Right};
 
     fn headers(values: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();

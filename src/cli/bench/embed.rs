@@ -13,7 +13,7 @@ use crate::cli::bench::search::above_zero;
 use crate::cli::output::{Printer, note};
 use crate::cli::values;
 use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
-use crate::daemon::directory;
+use crate::data_dir::directory;
 use crate::embed;
 use crate::error::{Error, Result};
 

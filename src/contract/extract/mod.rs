@@ -20,12 +20,12 @@ use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::place::Place;
 use crate::contract::refusal::Outcome;
-use crate::contract::registry::{self, ObjectSchema};
 use crate::contract::snippets::canonical_language;
 use crate::contract::source::Source;
 use crate::contract::validate::Request;
 use crate::model::Redaction;
 use crate::secrets::{black_out, black_out_rows};
+use crate::verbs::{self, ObjectSchema};
 
 pub(crate) use reference::is_reference_heading;
 
@@ -91,7 +91,7 @@ pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
 
 /// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let schema = registry::schema(request.text("schema").unwrap_or_default()).unwrap_or(&registry::SCHEMAS[0]);
+    let schema = verbs::schema(request.text("schema").unwrap_or_default()).unwrap_or(&verbs::SCHEMAS[0]);
     let wanted = Wanted::new(request, corpus)?;
     let mut answer = Answer::new("rules over the structure that each format states");
     let (mut objects, mut without, mut sum) = (Vec::new(), Vec::new(), 0.0);

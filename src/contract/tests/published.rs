@@ -10,8 +10,8 @@ use crate::catalog::{BookedResult, SessionFile};
 use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
 use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
-use crate::contract::registry::{self, BESIDE, EXAMPLES, Example, VERBS};
 use crate::contract::{envelope, explain, render, run, schema, score, select, validate};
+use crate::verbs::{self, BESIDE, EXAMPLES, Example, VERBS};
 
 /// A schema by its address.
 fn known(address: &str) -> Value {
@@ -111,7 +111,7 @@ fn extracted(corpus: &Corpus) -> BookedResult {
 }
 
 fn fields(example: &Example) -> Value {
-    serde_json::from_str(&registry::request_of(example)).unwrap()
+    serde_json::from_str(&verbs::request_of(example)).unwrap()
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn what_the_validator_takes_fits_the_published_schema_and_the_other_way_round() 
         check(&Value::Object(plain), taken.verb.name, "request");
     }
     for ((verb, request), cause) in super::requests::bad_requests() {
-        let Some(verb) = registry::verb(verb) else { continue };
+        let Some(verb) = verbs::verb(verb) else { continue };
         let fits = misfit(&request, &schema::of(verb)["request"], &known).is_none();
         // What depends on two fields or has a grammar of its own, a schema cannot say.
         let name = cause.name();
@@ -169,7 +169,7 @@ fn every_answer_fits_its_published_schema() {
             request["verbose"] = json!(true);
             check(&told(&corpus, verb, &request), verb, "response");
         }
-        for schema in registry::SCHEMA_NAMES {
+        for schema in verbs::SCHEMA_NAMES {
             check(&told(&corpus, "EXTRACT", &json!({"schema": schema})), "EXTRACT", "response");
         }
     }
@@ -182,7 +182,7 @@ fn every_answer_fits_its_published_schema() {
 fn every_refusal_fits_the_published_schema_of_its_verb() {
     let tokenizer = tokenizer();
     for ((verb, request), _) in super::requests::bad_requests() {
-        let Some(verb) = registry::verb(verb) else { continue };
+        let Some(verb) = verbs::verb(verb) else { continue };
         let refused = validate::request(verb.name, map(&request)).unwrap_err();
         let error = prose::short_error(&refused, Ruler(&tokenizer));
         check(&envelope::refusal(Some("r-1"), verb.name, &Value::Null, error), verb.name, "response");

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::tokenizer;
 use crate::contract::prose::{self, ERROR_TOKENS, HELP_TOKENS, Ruler};
 use crate::contract::refusal::Cause;
-use crate::contract::registry::{ANY_FILTERS, BESIDE, Field, Form, Kind, SCHEMAS, VERBS, Verb};
 use crate::contract::{help, render, spelled, validate};
+use crate::verbs::{ANY_FILTERS, BESIDE, Field, Form, Kind, SCHEMAS, VERBS, Verb};
 
 pub(super) type Case = (&'static str, Value);
 

@@ -54,7 +54,7 @@ fn talkative() -> Corpus {
 
 #[test]
 fn a_summary_with_forbidden_wording_is_withheld() {
-    let verb = crate::contract::registry::verb("SUMMARIZE").unwrap();
+    let verb = crate::verbs::verb("SUMMARIZE").unwrap();
     for data in [
         json!({"rows": [{"sections": ["Tin is the BEST CHOICE here"]}]}),
         json!({"evidence_for": {"You should paint": []}}),
@@ -63,7 +63,7 @@ fn a_summary_with_forbidden_wording_is_withheld() {
         let mut answer = Answer::new("a method");
         answer.data = data;
         assert_eq!(validate::wording(verb, &answer).unwrap_err().cause.name(), "internal", "{}", answer.data);
-        assert_eq!(validate::wording(crate::contract::registry::verb("EXTRACT").unwrap(), &answer), Ok(()));
+        assert_eq!(validate::wording(crate::verbs::verb("EXTRACT").unwrap(), &answer), Ok(()));
     }
     let corpus = super::corpus(ADVICE);
     let asked = json!({"form": "decision-inputs", "question": "Which gauge is the best choice?"});
@@ -74,10 +74,8 @@ fn a_summary_with_forbidden_wording_is_withheld() {
 #[test]
 fn what_does_not_fit_is_found_at_the_next_offset_until_nothing_is_left() {
     let tokenizer = tokenizer();
-    let mut requests: Vec<(&str, Value, &str)> = crate::contract::registry::SCHEMA_NAMES
-        .iter()
-        .map(|it| ("EXTRACT", json!({"schema": it}), "objects"))
-        .collect();
+    let mut requests: Vec<(&str, Value, &str)> =
+        crate::verbs::SCHEMA_NAMES.iter().map(|it| ("EXTRACT", json!({"schema": it}), "objects")).collect();
     requests.push(("COMPARE", json!({"form": "versions", "doc_a": "gauges.md", "doc_b": "bees.md"}), "changes"));
     requests.push(("DETECT", json!({"form": "warnings"}), "warnings"));
     let corpus = labelled();

@@ -18,12 +18,12 @@ use tokio::process::{Child, Command};
 use crate::config;
 use crate::embed::egress;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::llm::event::TaskId;
 use crate::llm::plugin::offline;
 use crate::llm::plugin::process::Running;
 use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
 use crate::llm::plugin::seal::{self, SealedFile, is_program};
 use crate::model::PrivacyMode;
+use crate::model::llm::event::TaskId;
 
 /// How long what a plugin left behind may hold its output open after its end.
 const GRACE: Duration = Duration::from_millis(200);

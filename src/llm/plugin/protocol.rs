@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::request::MAX_MODEL;
 use crate::model::ToolSpec;
+use crate::model::llm::request::MAX_MODEL;
 
 /// Name of the protocol of questions, answers and proposals.
 pub const V2: &str = "axiograph_llm_plugin_v2";

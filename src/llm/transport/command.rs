@@ -8,14 +8,14 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::llm::capabilities::ModelCapability;
-use crate::llm::event::{FinishReason, Usage};
 use crate::llm::plugin::{
     PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep,
 };
-use crate::llm::request::{LlmRequest, Message, Role, ToolCall, WorkloadKind};
 use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;
+use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::event::{FinishReason, Usage};
+use crate::model::llm::request::{LlmRequest, Message, Role, ToolCall, WorkloadKind};
 
 /// A command.
 pub(super) struct Command {

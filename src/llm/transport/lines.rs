@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::embed::egress;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::request::{LlmRequest, Patience};
+use crate::model::llm::request::{LlmRequest, Patience};
 
 /// Longest line. A token takes some hundred bytes; only servers that do not stream put a whole answer in one line.
 const MAX_LINE_BYTES: usize = 1 << 20;

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use futures::StreamExt;
 
 use crate::error::Result;
-use crate::llm::capabilities::ModelCapability;
-use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Role};
 use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;
+use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::event::{FinishReason, Usage};
+use crate::model::llm::request::{LlmRequest, Role};
 
 /// Says back what the user said last, so that a program can be tried without a model.
 pub(super) struct Echo;

@@ -16,11 +16,11 @@ use futures::stream::BoxStream;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::capabilities::ModelCapability;
-use crate::llm::event::{FinishReason, Usage};
 use crate::llm::plugin::PluginCommand;
-use crate::llm::request::{LlmRequest, ModelId, ToolCall};
 use crate::model::PrivacyMode;
+use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::event::{FinishReason, Usage};
+use crate::model::llm::request::{LlmRequest, ModelId, ToolCall};
 
 /// A step of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

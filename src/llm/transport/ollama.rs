@@ -11,13 +11,13 @@ use crate::config::EmbedBackend;
 use crate::embed::egress::{AWAY, Outbound, Purpose};
 use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::capabilities::ModelCapability;
-use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::server::{self, Server, offered};
 use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;
+use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::event::{FinishReason, Usage};
+use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 
 /// Keeps the model in the server's memory between questions.
 const KEEP_ALIVE: &str = "10m";

@@ -10,13 +10,13 @@ use crate::config::EmbedBackend;
 use crate::embed::egress::{AWAY, Outbound};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::capabilities::ModelCapability;
-use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 use crate::llm::transport::lines::Lines;
 use crate::llm::transport::server::{self, Server, offered};
 use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;
+use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::event::{FinishReason, Usage};
+use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 
 /// Most calls in one answer: a piece names its call by a number, and a large one is nonsense.
 const MAX_CALLS: usize = 64;

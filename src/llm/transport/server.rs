@@ -10,10 +10,10 @@ use crate::config::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine};
 use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::request::LlmRequest;
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream};
 use crate::machine::computing;
+use crate::model::llm::request::LlmRequest;
 use crate::model::{PrivacyMode, ToolSpec};
 
 /// A server, and the model on it that is asked when a request names none.

@@ -11,11 +11,11 @@ use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::proto::json;
 use crate::serve::http::message::Held;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::http::{Bridge, Shared};
 use crate::serve::metrics::Refused;
-use crate::serve::parse;
 
 /// Room that is made before anything has come: a length that is only announced costs nothing.
 const FIRST_BYTES: usize = 64 << 10;
@@ -34,7 +34,7 @@ pub(crate) const BODY_TIME: Duration = Duration::from_secs(15);
 /// Reads the whole body and takes it apart.
 pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request) -> Result<T, Refusal> {
     let (bytes, _held) = in_time(bridge, request).await?;
-    Ok(parse::json(&bytes)?)
+    Ok(json::json(&bytes)?)
 }
 
 /// Has the whole body of a request there before its handler, which reads it in its own way, begins.
@@ -55,14 +55,14 @@ pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     if bytes.is_empty() {
         return Ok(T::default());
     }
-    Ok(parse::json(&bytes)?)
+    Ok(json::json(&bytes)?)
 }
 
 /// Takes the query part of the address apart.
 pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
     axum::extract::Query::try_from_uri(request.uri()).map(|it| it.0).map_err(|rejection| {
         let message = rejection.body_text();
-        let field = parse::named(&message);
+        let field = json::named(&message);
         let error = Error::invalid(format!("cannot understand the query: {message}"));
         Refusal::from(Error { field, ..error })
     })

@@ -10,6 +10,7 @@ use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode};
 use crate::model::Holder;
 use crate::serve::caller::Caller;
@@ -18,7 +19,6 @@ use crate::serve::guard;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::http::{Bridge, Shared, is_grpc, revoked};
 use crate::serve::incoming::Peer;
-use crate::serve::keys::Grant;
 use crate::serve::metrics::Refused;
 use crate::serve::ring::Shown;
 

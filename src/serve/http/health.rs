@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
+use crate::data_dir::keys::Grant;
 use crate::error::Result;
 use crate::model::{Status, printed};
 use crate::serve::http::{Bridge, Known, Reply, Shared, json, openapi};
-use crate::serve::keys::Grant;
 
 /// How old what is told without a key may be: a monitor that asks once a second sees every change.
 const MAX_AGE: Duration = Duration::from_secs(1);

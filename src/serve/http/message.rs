@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 use crate::error::{Error, ErrorCode};
-use crate::serve::{MAX_LLM_REQUEST, MAX_REQUEST, status};
+use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, grpc_status};
 
 /// How long a message may take.
 const MESSAGE_TIME: Duration = Duration::from_secs(15);
@@ -69,7 +69,7 @@ impl Messages {
                     // No time to try again: it will be too large then as well.
                     return Err(Status::resource_exhausted(too_large(longest)).into());
                 }
-                held.grow(bytes.len()).map_err(status::from_error)?;
+                held.grow(bytes.len()).map_err(grpc_status::from_error)?;
                 Ok::<_, BoxError>(bytes)
             }))
         })

@@ -37,14 +37,14 @@ use tonic::service::Routes;
 use tower::ServiceExt;
 
 use crate::config::Config;
+use crate::data_dir::keys::Grant;
 use crate::error::Error;
+use crate::proto::wire::{graph_server, llm_server};
 use crate::serve::caller::Caller;
 use crate::serve::desk::Desk;
 use crate::serve::guard::Names;
 use crate::serve::http::refusal::Refusal;
-use crate::serve::keys::Grant;
 use crate::serve::metrics::Refused;
-use crate::serve::wire::{graph_server, llm_server};
 use crate::serve::{Service, mcp};
 
 /// What every handler needs.

@@ -8,7 +8,6 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::contract::registry::{BESIDE, VERBS, Verb};
 use crate::contract::schema;
 use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
@@ -17,6 +16,7 @@ use crate::model::{
 use crate::serve::http::gate::is_open;
 use crate::serve::http::health::Health;
 use crate::serve::http::{Reply, json as reply};
+use crate::verbs::{BESIDE, VERBS, Verb};
 
 /// One path, as the document tells it.
 struct Operation {
@@ -326,7 +326,7 @@ fn refusal() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::registry::NAMES;
+    use crate::verbs::NAMES;
 
     /// Every `$ref` of a value.
     fn references(value: &Value, found: &mut Vec<String>) {

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::error::{Error, ErrorCode};
-use crate::serve::status;
+use crate::proto::grpc_status;
 
 /// A refused or failed request.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Refusal {
     pub(crate) fn into_grpc(self) -> Response {
         let status = match self.status {
             StatusCode::UNAUTHORIZED => tonic::Status::unauthenticated(self.error.message.clone()),
-            _ => status::from_error((*self.error).clone()),
+            _ => grpc_status::from_error((*self.error).clone()),
         };
         let mut response = status.into_http::<axum::body::Body>();
         if self.status == StatusCode::FORBIDDEN {

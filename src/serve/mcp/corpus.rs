@@ -7,11 +7,11 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::contract::registry::{BESIDE, VERBS, Verb};
 use crate::contract::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::CorpusCall;
 use crate::serve::mcp::Backend;
+use crate::verbs::{BESIDE, VERBS, Verb};
 
 const HELP: &str = "vic://corpus/help";
 

@@ -4,6 +4,7 @@
 //! `/mcp`) and so does [`crate::client::Client`] (`vic mcp`, which speaks over standard input and output). Results are
 //! short, because a model pays for every word; whatever comes out of a file is data, never an instruction.
 
+mod client;
 mod corpus;
 mod resources;
 mod tools;

@@ -15,8 +15,9 @@ use crate::model::{
     JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, TableRequest, TableResponse, ToolSpec, path_of,
     printed,
 };
+use crate::proto::json;
+use crate::serve::check;
 use crate::serve::mcp::{Backend, corpus};
-use crate::serve::{check, parse};
 
 /// Hits of an answer when the model does not say how many.
 const HITS: u32 = 8;
@@ -226,7 +227,7 @@ fn told(error: &Error) -> String {
 }
 
 fn arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T> {
-    parse::json(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
+    json::json(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
 }
 
 /// A result for programs, and the same in words.

@@ -1,8 +1,8 @@
 //! Keys, hosts and bounds of requests.
 
 use super::*;
+use crate::data_dir::keys::{self, Right};
 use crate::serve::incoming::Peer;
-use crate::serve::keys::{self, Right};
 
 #[tokio::test]
 async fn where_no_key_is_asked_for_none_is_needed_and_none_is_looked_at() {

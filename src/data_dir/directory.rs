@@ -1,0 +1,164 @@
+//! Whose a data directory is, and which format it has: looked at before anything is written.
+
+use std::fs::{DirBuilder, File};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// The format of everything below the data directory. Raise it when an older vic could not work with what this one writes,
+/// and say in [`check`] what becomes of the older formats.
+pub const FORMAT: u32 = 1;
+
+/// What stands before the number.
+const TITLE: &str = "vic data directory, format ";
+
+/// Any of these makes it a directory of vic's, from before there was a file with the format.
+const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
+
+/// What may stand there before the first daemon: the command line, or a person, puts it there.
+const BEFORE: [&str; 10] = [
+    "vicd.log",
+    "config.toml",
+    "tuned.toml",
+    "llm.json",
+    "keys.json",
+    "keys.lock",
+    "models",
+    "demo",
+    "lost+found",
+    ".DS_Store",
+];
+
+/// What begins so may stand there too: a log of requests with what SQLite has beside it while it is open, and after a program
+/// that ended with it open; files with which a start that was killed tried whether it can write; and keys that were being
+/// written.
+const BEGINNINGS: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
+
+/// Makes sure that the directory is ours, or empty, and of no newer format. Writes nothing.
+///
+/// # Errors
+/// [`ErrorCode::FailedPrecondition`] for a directory of something else or of a newer vic, [`ErrorCode::DataLoss`] for a
+/// format that cannot be understood.
+pub fn check(config: &Config) -> Result<()> {
+    let dir = &config.data_dir;
+    let path = config.format_path();
+    match std::fs::read_to_string(&path) {
+        Ok(text) => return check_format(dir, &path, &text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return check_format(dir, &path, ""),
+        Err(error) => return Err(error).at("read", &path),
+    }
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).at("read", dir),
+    };
+    let names: Vec<String> = entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    if names.iter().any(|it| SIGNS.contains(&it.as_str())) {
+        return Ok(());
+    }
+    match names.iter().find(|it| !is_allowed_before(it)) {
+        Some(name) => Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("`{}` holds `{name}` and is no data directory of vic", dir.display()),
+        )
+        .hint("point VIC_DATA_DIR at an empty or a new directory")),
+        None => Ok(()),
+    }
+}
+
+/// Makes the directory, for its owner alone, unless it is there and ours: whoever writes there without a daemon asks first.
+///
+/// # Errors
+/// Those of [`check`], or it cannot be made.
+pub fn prepare(config: &Config) -> Result<()> {
+    check(config)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)
+}
+
+/// Notes the format, once. The caller holds the lock.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn note(config: &Config) -> Result<()> {
+    let path = config.format_path();
+    if path.exists() {
+        return Ok(());
+    }
+    let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).at("write to", &config.data_dir)?;
+    file.write_all(format!("{TITLE}{FORMAT}\n").as_bytes()).at("write", &path)?;
+    file.as_file().sync_all().at("sync", &path)?;
+    file.persist(&path).map_err(|error| error.error).at("create", &path)?;
+    File::open(&config.data_dir).and_then(|it| it.sync_all()).at("sync", &config.data_dir)
+}
+
+fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
+    let number = text.trim_end().strip_prefix(TITLE).and_then(|it| it.parse::<u32>().ok());
+    match number {
+        Some(number) if number <= FORMAT => Ok(()),
+        Some(number) => Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("the data directory `{}` has format {number}, this vic knows {FORMAT}", dir.display()),
+        )
+        .hint("use the newer vic, or another VIC_DATA_DIR")),
+        None => Err(Error::new(ErrorCode::DataLoss, format!("cannot understand the format in `{}`", path.display()))
+            .hint(format!("if vic {} wrote this directory, remove that file", env!("CARGO_PKG_VERSION")))),
+    }
+}
+
+fn is_allowed_before(name: &str) -> bool {
+    BEFORE.contains(&name) || BEGINNINGS.iter().any(|it| name.starts_with(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(dir: &Path) -> Config {
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
+    }
+
+    /// The outcome of a check of a directory with these files.
+    fn check_with(files: &[(&str, &str)]) -> Result<()> {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(dir.path().join(name), content).unwrap();
+        }
+        let outcome = check(&config(dir.path()));
+        assert_eq!(dir.path().read_dir().unwrap().count(), files.len(), "a check writes nothing");
+        outcome
+    }
+
+    #[test]
+    fn a_directory_of_something_else_or_of_a_newer_vic_is_refused() {
+        for (files, code, named) in [
+            (vec![("holiday.jpg", "")], ErrorCode::FailedPrecondition, "holiday.jpg"),
+            (vec![("vicd.log", ""), ("thesis.docx", "")], ErrorCode::FailedPrecondition, "thesis.docx"),
+            (vec![("format", "vic data directory, format 2\n")], ErrorCode::FailedPrecondition, "format 2"),
+            (vec![("format", "PNG"), ("catalog.sqlite", "")], ErrorCode::DataLoss, "format"),
+            (vec![("format", "")], ErrorCode::DataLoss, "format"),
+        ] {
+            let error = check_with(&files).unwrap_err();
+            assert!(error.code == code && error.message.contains(named) && error.hint.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_an_older_and_our_own_directory_are_taken() {
+        check_with(&[]).unwrap();
+        check_with(&[("vicd.log", ""), ("config.toml", ""), ("tuned.toml", "")]).unwrap();
+        check_with(&[("keys.json", ""), ("keys.lock", ""), (".vic-key3Xy", ""), ("demo", "")]).unwrap();
+        check_with(&[("audit.sqlite", ""), ("audit.sqlite-wal", ""), ("audit.sqlite-shm", "")]).unwrap();
+        check_with(&[("catalog.sqlite", ""), ("notes.txt", "")]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        check(&config(&dir.path().join("new"))).unwrap();
+        note(&config(dir.path())).unwrap();
+        note(&config(dir.path())).unwrap();
+        std::fs::write(dir.path().join("anything"), "").unwrap();
+        check(&config(dir.path())).unwrap();
+    }
+}

@@ -1,0 +1,338 @@
+//! Keys of the TCP port: the owner's, in a file of its own, and a table of further ones, each for some folders.
+//!
+//! A key is 256 random bits. Of those in the table only the hash is kept: they are shown once, when they are made. The
+//! table is read again when it has changed, so that a key holds from the moment it is added until it is revoked.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::model::{Holder, Scope};
+
+/// Bytes of a key: 256 bits.
+const KEY_BYTES: usize = 32;
+
+/// Shortest key that is taken from the file, as one that was cut or emptied is none, and that opens what other machines
+/// reach, where a shorter one could be guessed.
+pub const MIN_KEY_CHARS: usize = 32;
+
+/// Longest name of a key.
+const MAX_NAME: usize = 64;
+
+/// Most keys of the table: every one is compared on every request.
+const MAX_KEYS: usize = 1_000;
+
+/// What the holder of a key may do, each including those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// Ask, list and read.
+    Read,
+    /// Start and cancel jobs.
+    Index,
+    /// Everything: change roots, end the daemon. Not for keys of the table.
+    Own,
+    /// Also name a program to run: for this user on this machine, who can run programs anyway. Not for any key.
+    Local,
+}
+
+/// What a caller may see and do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub scope: Scope,
+    pub right: Right,
+    pub holder: Holder,
+}
+
+impl Grant {
+    /// Everything that a key can open.
+    pub fn owner() -> Grant {
+        Grant { scope: Scope::All, right: Right::Own, holder: Holder::Owner }
+    }
+
+    /// Everything, for programs of this user on the Unix socket.
+    pub fn local() -> Grant {
+        Grant { scope: Scope::All, right: Right::Local, holder: Holder::Owner }
+    }
+}
+
+/// One key of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyEntry {
+    /// What it is called.
+    pub name: String,
+    /// BLAKE3 of the key, in hex.
+    pub hash: String,
+    /// The folders that its holder may know of.
+    pub roots: Vec<PathBuf>,
+    /// What its holder may do.
+    pub right: Right,
+    /// When it was made, milliseconds since the epoch.
+    pub created_ms: i64,
+}
+
+impl KeyEntry {
+    pub fn grant(&self) -> Grant {
+        let scope = Scope::Folders(self.roots.clone().into());
+        // By its hash and not by its name: a name that was revoked may be given again.
+        Grant { scope, right: self.right.min(Right::Index), holder: Holder::Key(self.hash.as_str().into()) }
+    }
+}
+
+/// Returns the owner's key out of its file, which is made when there is none.
+///
+/// # Errors
+/// The file cannot be read or made, is a link, or holds no key.
+pub fn own_key(path: &Path) -> Result<String> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let key = new_key()?;
+            replace(path, format!("{key}\n").as_bytes())?;
+            return Ok(key);
+        }
+        Err(error) => return Err(error).at("read", path),
+    };
+    if !found.is_file() {
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no plain file", path.display()))
+            .hint("move it aside; a key is made at the next start"));
+    }
+    if found.mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)?;
+        tracing::warn!("others could read the key file; it is protected again, but who read it has the key");
+    }
+    read_own(path)
+}
+
+/// The owner's key as its file has it.
+///
+/// # Errors
+/// The file cannot be read or holds no key.
+pub fn read_own(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).at("read", path)?;
+    let key = String::from_utf8_lossy(&bytes).trim().to_string();
+    if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` holds no key", path.display()))
+            .hint("move it aside; another key is made at the next start"));
+    }
+    Ok(key)
+}
+
+/// Returns the keys of the table.
+///
+/// # Errors
+/// The table cannot be read or understood.
+pub fn list(config: &Config) -> Result<Vec<KeyEntry>> {
+    read(&config.keys_path())
+}
+
+/// Adds a key to the table and returns it: it is shown nowhere else.
+///
+/// # Errors
+/// The name is taken or none, a folder does not exist, or the table cannot be written.
+pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Result<String> {
+    let fits = |it: char| it.is_alphanumeric() || "-_.@".contains(it);
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(fits) {
+        return Err(Error::invalid(format!("`{name}` is no name for a key"))
+            .field("name")
+            .hint(format!("use at most {MAX_NAME} letters, digits and any of `-_.@`")));
+    }
+    if folders.is_empty() {
+        return Err(Error::invalid("a key without a folder opens nothing").field("roots"));
+    }
+    let mut roots = Vec::new();
+    for folder in folders {
+        let path = folder.canonicalize().at("find", folder)?;
+        if !path.is_dir() {
+            return Err(Error::invalid(format!("`{}` is not a folder", path.display())).field("roots"));
+        }
+        roots.push(path);
+    }
+    let key = new_key()?;
+    let hash = blake3::hash(key.as_bytes()).to_hex().to_string();
+    let created_ms = chrono::Utc::now().timestamp_millis();
+    change(config, |keys| {
+        if keys.iter().any(|it| it.name == name) {
+            return Err(Error::new(ErrorCode::FailedPrecondition, format!("there is a key `{name}` already"))
+                .hint(format!("`vic keys revoke {name}` takes it away")));
+        }
+        if keys.len() >= MAX_KEYS {
+            return Err(Error::new(ErrorCode::ResourceExhausted, format!("there are {MAX_KEYS} keys already")));
+        }
+        keys.push(KeyEntry { name: name.into(), hash, roots, right: right.min(Right::Index), created_ms });
+        Ok(())
+    })?;
+    Ok(key)
+}
+
+/// Takes a key out of the table; it opens nothing from then on.
+///
+/// # Errors
+/// There is none of that name, or the table cannot be written.
+pub fn revoke(config: &Config, name: &str) -> Result<()> {
+    change(config, |keys| {
+        let before = keys.len();
+        keys.retain(|it| it.name != name);
+        if keys.len() == before {
+            return Err(Error::not_found(format!("there is no key `{name}`")).hint("`vic keys list` shows them"));
+        }
+        Ok(())
+    })
+}
+
+/// Changes the table, one process at a time.
+fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
+    let path = config.keys_path();
+    let lock_path = path.with_extension("lock");
+    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&lock_path).at("open", &lock_path)?;
+    lock.lock().at("lock", &lock_path)?;
+    let mut keys = read(&path)?;
+    change(&mut keys)?;
+    replace(&path, &serde_json::to_vec_pretty(&keys).map_err(Error::internal)?)
+}
+
+pub fn read(path: &Path) -> Result<Vec<KeyEntry>> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).at("read", path),
+    };
+    let wrong = |what: String| {
+        Error::new(ErrorCode::DataLoss, format!("cannot understand `{}`: {what}", path.display()))
+            .hint("mend it, or move it aside and add the keys again")
+    };
+    let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    // Elsewhere no folder in particular may mean every one.
+    match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
+        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without its whole path", key.name))),
+        None => Ok(keys),
+    }
+}
+
+/// Writes a file that only its owner may read: all of it or nothing, also when the power goes.
+fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut file = tempfile::Builder::new().prefix(".vic-key").tempfile_in(folder).at("write to", folder)?;
+    file.write_all(content).at("write", path)?;
+    file.as_file().sync_all().at("write", path)?;
+    file.persist(path).map_err(|error| Error::io("write", path, &error.error))?;
+    File::open(folder).and_then(|it| it.sync_all()).at("write to", folder)
+}
+
+fn new_key() -> Result<String> {
+    let mut bytes = [0; KEY_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random numbers: {error}")))?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    fn config(dir: &Path) -> Config {
+        let dir = dir.as_os_str().to_owned();
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.clone())).unwrap()
+    }
+
+    #[test]
+    fn the_own_key_is_made_once_has_256_bits_and_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let key = own_key(&path).unwrap();
+        assert_eq!(URL_SAFE_NO_PAD.decode(&key).unwrap().len(), 32);
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(own_key(&path).unwrap(), key);
+        assert_ne!(own_key(&dir.path().join("other")).unwrap(), key);
+    }
+
+    #[test]
+    fn a_key_file_that_others_may_read_is_protected_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        own_key(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        own_key(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_without_a_key_and_a_link_are_refused_with_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let [empty, garbage, link] = ["empty", "garbage", "link"].map(|it| dir.path().join(it));
+        std::fs::write(&empty, "\n").unwrap();
+        std::fs::write(&garbage, [0xff; 64]).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
+        for path in [empty, garbage, link] {
+            let error = own_key(&path).unwrap_err();
+            assert!(error.message.contains(path.to_str().unwrap()) && error.hint.is_some(), "{error}");
+        }
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn a_key_is_shown_once_and_only_its_hash_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let key = add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
+        let text = std::fs::read_to_string(config.keys_path()).unwrap();
+        assert!(!text.contains(&key));
+        let [entry] = &list(&config).unwrap()[..] else { panic!("one key") };
+        assert_eq!(entry.hash, blake3::hash(key.as_bytes()).to_hex().to_string());
+        assert_eq!(entry.grant().scope, Scope::Folders([dir.path().canonicalize().unwrap()].into()));
+        assert_eq!(config.keys_path().metadata().unwrap().mode() & 0o777, 0o600);
+        revoke(&config, "ada").unwrap();
+        assert!(list(&config).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_key_is_said_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let folder = [dir.path().to_path_buf()];
+        add(&config, "ada", &folder, Right::Index).unwrap();
+        let before = std::fs::read(config.keys_path()).unwrap();
+        assert_eq!(add(&config, "ada", &folder, Right::Read).unwrap_err().code, ErrorCode::FailedPrecondition);
+        assert_eq!(add(&config, "a b", &folder, Right::Read).unwrap_err().field.as_deref(), Some("name"));
+        assert_eq!(add(&config, "bo", &[], Right::Read).unwrap_err().field.as_deref(), Some("roots"));
+        assert_eq!(add(&config, "bo", &["/no/such".into()], Right::Read).unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(revoke(&config, "bo").unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(std::fs::read(config.keys_path()).unwrap(), before);
+    }
+
+    #[test]
+    fn a_key_that_was_left_without_a_folder_spoils_the_table_and_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        add(&config, "ada", &[dir.path().into()], Right::Index).unwrap();
+        let mut entry = list(&config).unwrap().remove(0);
+        for roots in [vec![], vec!["".into()], vec!["/w".into(), "w".into()]] {
+            entry.roots = roots;
+            std::fs::write(config.keys_path(), serde_json::to_vec(&[&entry]).unwrap()).unwrap();
+            let error = list(&config).unwrap_err();
+            assert!(error.code == ErrorCode::DataLoss && error.message.contains("keys.json"), "{error}");
+            assert!(error.message.contains("`ada`") && error.hint.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_key_of_the_table_owns_the_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        add(&config, "ada", &[dir.path().into()], Right::Own).unwrap();
+        let mut entry = list(&config).unwrap().remove(0);
+        assert_eq!(entry.right, Right::Index);
+        entry.right = Right::Own;
+        assert_eq!(entry.grant().right, Right::Index);
+    }
+}

@@ -1,0 +1,272 @@
+//! One daemon per data directory.
+
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// Holds the data directory until it is dropped. The operating system lets go of it even when the process is killed.
+#[derive(Debug)]
+pub struct DataLock {
+    _file: File,
+    /// Held, so that nothing else gets its identity.
+    _directory: File,
+    /// The folder of the index, which may lie elsewhere: two daemons would each delete what the other one stores.
+    index: Option<File>,
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+/// How often a daemon looks whether its data directory is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+
+/// Looks in a row that must miss it: a mount may be away for a moment.
+const LOOKS: u32 = 2;
+
+/// How long a lock is waited for whose owner is dead. Who is killed while it starts a worker leaves a child that still has
+/// all that its parent had open, until it becomes the worker: moments on an idle machine, more on a busy or traced one.
+const ORPHANED: Duration = Duration::from_secs(5);
+
+/// How long the lock of an index is waited for.
+const LETS_GO: Duration = Duration::from_secs(1);
+
+/// Pause between two tries for such a lock.
+const TRY_EVERY: Duration = Duration::from_millis(10);
+
+impl DataLock {
+    /// Holds the folder of the index too, if there is one.
+    ///
+    /// # Errors
+    /// [`ErrorCode::FailedPrecondition`] where the daemon of another data directory has it. Not `Locked`: whoever hears that
+    /// waits for the daemon of this one.
+    pub fn hold_index(&mut self, folder: &Path) -> Result<()> {
+        // A child of a daemon that was killed lets go of both a moment apart.
+        let is_passing = |error: &Error| error.code == ErrorCode::FailedPrecondition;
+        self.index = patiently(LETS_GO, is_passing, || lock_index(folder))?;
+        Ok(())
+    }
+
+    /// Waits until the data directory is gone or another lies in its place, which this process does not hold: nobody would
+    /// find this daemon any more, and what it writes nobody would read. Returns that as an error.
+    pub async fn lost(&self) -> Error {
+        let mut missed = 0;
+        while missed < LOOKS {
+            tokio::time::sleep(LOOK_EVERY).await;
+            missed = if self.is_in_place().await { 0 } else { missed + 1 };
+        }
+        Error::new(ErrorCode::DataLoss, format!("the data directory `{}` has gone; vicd ends", self.path.display()))
+            .hint("put it back if it was moved; or remove what is left at this path and start vicd, which makes a new one")
+    }
+
+    /// Where the path cannot be looked at, it may be the same.
+    async fn is_in_place(&self) -> bool {
+        match tokio::fs::metadata(&self.path).await {
+            Ok(found) => identity(&found) == self.identity,
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        }
+    }
+}
+
+/// Takes the lock and writes our process number into it.
+///
+/// # Errors
+/// [`ErrorCode::Locked`], naming the owner.
+pub fn take(config: &Config) -> Result<DataLock> {
+    let is_passing = |error: &Error| error.code == ErrorCode::Locked && is_orphaned(config);
+    patiently(ORPHANED, is_passing, || try_take(config))
+}
+
+/// Tries again while a refusal is one that will pass, but no longer than `limit`.
+fn patiently<T>(limit: Duration, is_passing: impl Fn(&Error) -> bool, attempt: impl Fn() -> Result<T>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if is_passing(&error) && begun.elapsed() < limit => std::thread::sleep(TRY_EVERY),
+            outcome => return outcome,
+        }
+    }
+}
+
+fn try_take(config: &Config) -> Result<DataLock> {
+    let path = config.lock_path();
+    let directory = File::open(&config.data_dir).at("open", &config.data_dir)?;
+    let identity = identity(&directory.metadata().at("read", &config.data_dir)?);
+    let mut file = File::options().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)?;
+    match file.try_lock() {
+        Ok(()) if is_at(&file, &path) => (),
+        // Somebody deleted it between the opening and the lock: the lock holds nobody off.
+        Ok(()) => return try_take(config),
+        Err(TryLockError::WouldBlock) => {
+            let mut owner = String::new();
+            file.read_to_string(&mut owner).ok();
+            let owner = owner.trim();
+            let owner = if owner.is_empty() { "another vicd" } else { owner };
+            return Err(Error::new(
+                ErrorCode::Locked,
+                format!("the data directory `{}` is in use by {owner}", config.data_dir.display()),
+            )
+            .hint("use that daemon, stop it with `vic daemon stop`, or set VIC_DATA_DIR to another directory"));
+        }
+        Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, &error)),
+    }
+    // The name is a kindness to whoever comes second: a full disk is no reason not to start.
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{OWNER}{}", std::process::id())
+    };
+    if let Err(error) = write(&mut file) {
+        tracing::warn!("cannot write `{}`: {error}", path.display());
+    }
+    Ok(DataLock { _file: file, _directory: directory, index: None, path: config.data_dir.clone(), identity })
+}
+
+/// Locks the folder of an index; none where it is not there.
+fn lock_index(path: &Path) -> Result<Option<File>> {
+    let folder = match File::open(path) {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).at("open", path),
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("the index `{}` is in use by the vicd of another data directory", path.display());
+            Err(Error::new(ErrorCode::FailedPrecondition, message).hint(
+                "give each data directory an index of its own: set VIC_DB_PATH to another folder, or leave it unset",
+            ))
+        }
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)),
+    }
+}
+
+/// What stands before the process number.
+const OWNER: &str = "vicd, process ";
+
+/// The process that the file of the lock names, which may be dead.
+fn owner(config: &Config) -> Option<Pid> {
+    let owner = std::fs::read_to_string(config.lock_path()).ok()?;
+    Pid::from_raw(owner.trim().strip_prefix(OWNER)?.parse().ok()?)
+}
+
+fn is_orphaned(config: &Config) -> bool {
+    owner(config).is_some_and(|it| test_kill_process(it) == Err(Errno::SRCH))
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (held, found) = (file.metadata(), path.symlink_metadata());
+    held.is_ok_and(|held| found.is_ok_and(|found| identity(&found) == identity(&held)))
+}
+
+/// Device and inode. They are not given to another file while this one is held open.
+fn identity(of: &std::fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (of.dev(), of.ino())
+}
+
+/// Returns the number of the process that holds the data directory, if one does: also of one whose socket is gone.
+pub fn holder(config: &Config) -> Option<u32> {
+    let owner = owner(config)?;
+    // A dead one first: to try its lock could get into the way of one that is just starting.
+    test_kill_process(owner).ok()?;
+    let file = File::open(config.lock_path()).ok()?;
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| owner.as_raw_pid().cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_daemon_is_told_who_holds_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().to_path_buf();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
+        let first = take(&config).unwrap();
+        let error = take(&config).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Locked);
+        assert!(error.message.contains(&format!("process {}", std::process::id())), "{error}");
+        drop(first);
+        take(&config).unwrap();
+    }
+
+    #[test]
+    fn an_index_is_held_by_one_daemon_whatever_the_data_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let (data_dir, index) = (dir.path().join(name), dir.path().join("index"));
+            std::fs::create_dir_all(&data_dir).unwrap();
+            let lookup = |name: &str| match name {
+                "VIC_DATA_DIR" => Some(data_dir.clone().into()),
+                "VIC_DB_PATH" => Some(index.clone().into()),
+                _ => None,
+            };
+            Config::from_lookup(&lookup).unwrap()
+        };
+        let both = [of("one"), of("other")];
+        let [mut one, mut other] = both.each_ref().map(|it| take(it).unwrap());
+        let index = &both[0].db_path;
+        one.hold_index(index).unwrap();
+        other.hold_index(index).unwrap();
+        std::fs::create_dir(index).unwrap();
+        one.hold_index(index).unwrap();
+        let error = other.hold_index(index).unwrap_err();
+        assert!(error.code == ErrorCode::FailedPrecondition && error.message.contains("index"), "{error}");
+        assert!(error.hint.unwrap().contains("VIC_DB_PATH"));
+        drop(one);
+        other.hold_index(index).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_daemon_left_held_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().to_path_buf();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
+        let left = take(&config).unwrap();
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        std::fs::write(config.lock_path(), format!("{OWNER}{}\n", dead.id())).unwrap();
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(10 * TRY_EVERY);
+            drop(left);
+        });
+        take(&config).unwrap();
+        child.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_not_in_place_when_it_was_moved_away_or_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().join("data");
+        std::fs::create_dir(&data_dir).unwrap();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
+        let lock = take(&config).unwrap();
+        std::fs::remove_file(config.lock_path()).unwrap();
+        assert!(lock.is_in_place().await, "the file of the lock is not the directory");
+        std::fs::rename(&data_dir, dir.path().join("aside")).unwrap();
+        assert!(!lock.is_in_place().await);
+        std::fs::create_dir(&data_dir).unwrap();
+        assert!(!lock.is_in_place().await, "it is another");
+        std::fs::remove_dir(&data_dir).unwrap();
+        std::fs::rename(dir.path().join("aside"), &data_dir).unwrap();
+        assert!(lock.is_in_place().await, "it was put back");
+    }
+
+    #[test]
+    fn the_holder_is_known_while_it_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().to_path_buf();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
+        assert_eq!(holder(&config), None);
+        let lock = take(&config).unwrap();
+        assert_eq!(holder(&config), Some(std::process::id()));
+        drop(lock);
+        assert_eq!(holder(&config), None);
+    }
+}

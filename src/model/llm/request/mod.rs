@@ -1,0 +1,344 @@
+//! What a model is asked, and the builder that makes only requests that can be meant.
+
+mod builder;
+mod message;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::guardrails::Guardrails;
+use crate::model::llm::schema::{MAX_PATTERNS, Schema};
+use crate::model::{PrivacyMode, ToolSpec};
+
+pub use crate::model::llm::request::builder::{LlmRequestBuilder, builder};
+pub use crate::model::llm::request::message::{Message, Prompt, Role, ToolCall};
+
+/// Most bytes of an answer, unless the request says otherwise: far more than any summary or plan.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// Most tokens of an answer, unless the request says otherwise.
+const MAX_TOKENS: u32 = 1024;
+/// Bytes of the name of a model. Whatever a caller names is kept with what is known of it.
+pub const MAX_MODEL: usize = 1 << 10;
+/// Longest name of a tool, as the common servers have it.
+const MAX_TOOL_NAME: usize = 64;
+
+/// Name of a model on its backend, e.g. `nemotron-3-nano`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ModelId(pub String);
+
+impl From<&str> for ModelId {
+    fn from(name: &str) -> ModelId {
+        ModelId(name.into())
+    }
+}
+
+/// What kind of work a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkloadKind {
+    /// A conversation.
+    #[default]
+    Chat,
+    /// The continuation of a text.
+    Completion,
+    /// A conversation in which the model may call tools.
+    Tool,
+    /// A look at images.
+    Vision,
+}
+
+impl WorkloadKind {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkloadKind::Chat => "chat",
+            WorkloadKind::Completion => "completion",
+            WorkloadKind::Tool => "tool",
+            WorkloadKind::Vision => "vision",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<WorkloadKind> {
+        use WorkloadKind::{Chat, Completion, Tool, Vision};
+        [Chat, Completion, Tool, Vision].into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For the first piece: a server may have to load a model of some gigabytes.
+    pub first: Duration,
+    /// Between two pieces.
+    pub idle: Duration,
+    /// For everything.
+    pub overall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { first: Duration::from_secs(120), idle: Duration::from_secs(30), overall: Duration::from_secs(300) }
+    }
+}
+
+/// What a model is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LlmRequest {
+    /// Which model of the backend; None is the one that the client was made for.
+    pub model: Option<ModelId>,
+    /// What kind of work it is.
+    pub workload: WorkloadKind,
+    /// What may leave the machine.
+    pub privacy_mode: PrivacyMode,
+    /// What the model is to be; may be empty.
+    pub system: String,
+    /// The conversation, oldest first.
+    pub messages: Vec<Message>,
+    /// Encoded images (PNG, JPEG, WebP, GIF) that belong to the last message.
+    pub images: Vec<Vec<u8>>,
+    /// JSON Schema that the answer must satisfy. Servers constrain the model by it; the caller still checks, see
+    /// [`crate::llm::response::validate`].
+    pub schema: Option<Value>,
+    /// Tools that the model may call. Those of the client's registry are run, calls of others are handed to the caller.
+    pub tools: Vec<ToolSpec>,
+    /// Most tokens of the answer.
+    pub max_tokens: u32,
+    /// 0 gives the likeliest answer.
+    pub temperature: f32,
+    /// Makes answers repeatable where the server can.
+    pub seed: Option<u64>,
+    /// Tokens of context that an Ollama server must give the model. None is what the model has and the client allows, see
+    /// [`crate::llm::LlmClient::limits`].
+    pub context_tokens: Option<u32>,
+    /// Most bytes of the answer.
+    pub max_answer_bytes: usize,
+    /// How long to wait.
+    pub patience: Patience,
+    /// Tags for the proof.
+    pub metadata: BTreeMap<String, String>,
+    /// Policies of this request; None takes the client's.
+    pub guardrails: Option<Guardrails>,
+}
+
+impl LlmRequest {
+    /// A request with one message and the usual limits, at temperature 0.
+    pub fn new(privacy_mode: PrivacyMode, system: &str, message: &str) -> LlmRequest {
+        LlmRequest {
+            model: None,
+            workload: WorkloadKind::Chat,
+            privacy_mode,
+            system: system.into(),
+            messages: vec![Message::new(Role::User, message)],
+            images: Vec::new(),
+            schema: None,
+            tools: Vec::new(),
+            max_tokens: MAX_TOKENS,
+            temperature: 0.0,
+            seed: Some(0),
+            context_tokens: None,
+            max_answer_bytes: MAX_ANSWER_BYTES,
+            patience: Patience::default(),
+            metadata: BTreeMap::new(),
+            guardrails: None,
+        }
+    }
+
+    /// Begins a request; [`LlmRequestBuilder::build`] checks it.
+    pub fn builder() -> LlmRequestBuilder {
+        let request = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
+        LlmRequestBuilder { request: LlmRequest { messages: Vec::new(), ..request }, limits: None }
+    }
+
+    /// Says whether the request can be meant, whatever the model.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the field.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |field: &str, what: String| Err(Error::invalid(format!("`{field}` {what}")).field(field));
+        if self.messages.iter().all(|it| it.content.trim().is_empty()) && self.images.is_empty() {
+            return wrong("prompt", "is empty".into());
+        }
+        if self.max_tokens == 0 {
+            return wrong("max_tokens", "is 0".into());
+        }
+        if !self.temperature.is_finite() || self.temperature < 0.0 {
+            return wrong("temperature", format!("is {}, and must be 0 or more", self.temperature));
+        }
+        if self.model.as_ref().is_some_and(|it| it.0.trim().is_empty()) {
+            return wrong("model", "is empty".into());
+        }
+        if let Some(bytes) = self.model.as_ref().map(|it| it.0.len()).filter(|it| *it > MAX_MODEL) {
+            return wrong("model", format!("has {bytes} bytes, and may have {MAX_MODEL}"));
+        }
+        let mut names: Vec<&str> = self.tools.iter().map(|it| it.name.as_str()).collect();
+        if let Some(name) = names.iter().find(|it| !is_tool_name(it)) {
+            return wrong("tools", format!("names `{name}`: use at most {MAX_TOOL_NAME} letters, digits, `_` and `-`"));
+        }
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|it| it[0] == it[1]) {
+            return wrong("tools", format!("names `{}` twice", twice[0]));
+        }
+        self.check_schemas()?;
+        self.guardrails.as_ref().map_or(Ok(()), Guardrails::check)
+    }
+
+    fn check_schemas(&self) -> Result<()> {
+        let of_tools = self.tools.iter().map(|it| (format!("tools.{}", it.name), &it.parameters));
+        let mut patterns = 0;
+        for (field, schema) in of_tools.chain(self.schema.iter().map(|it| ("input_schema".into(), it))) {
+            let schema = Schema::new(schema).map_err(|error| error.field(field.as_str()))?;
+            patterns += schema.patterns();
+            if patterns > MAX_PATTERNS {
+                let text = format!("up to `{field}` the schemas have {patterns} patterns, and may have {MAX_PATTERNS}");
+                return Err(Error::invalid(text).field(field));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether a model can do it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the field and the limit.
+    pub fn check_against(&self, model: &ModelCapability) -> Result<()> {
+        let name = &model.id.0;
+        let wrong = |field: &str, what: String| Err(Error::invalid(format!("`{field}` {what}")).field(field));
+        if self.max_tokens > model.max_tokens {
+            return wrong("max_tokens", format!("is {}; `{name}` gives at most {}", self.max_tokens, model.max_tokens));
+        }
+        if self.temperature > model.max_temperature {
+            let most = model.max_temperature;
+            return wrong("temperature", format!("is {}; `{name}` takes at most {most}", self.temperature));
+        }
+        if let (Some(wanted), Some(most)) = (self.context_tokens, model.max_context_tokens)
+            && wanted > most
+        {
+            return wrong("context_tokens", format!("is {wanted}; `{name}` has {most}"));
+        }
+        let needs = |it: &WorkloadKind| !model.workloads.contains(it);
+        let workloads = [
+            Some(self.workload),
+            (!self.tools.is_empty()).then_some(WorkloadKind::Tool),
+            (!self.images.is_empty()).then_some(WorkloadKind::Vision),
+        ];
+        match workloads.into_iter().flatten().find(needs) {
+            Some(WorkloadKind::Tool) => wrong("tools", format!("are given; `{name}` calls none")),
+            Some(WorkloadKind::Vision) => wrong("attachments", format!("are given; `{name}` sees no images")),
+            Some(other) => wrong("workload", format!("is `{}`; `{name}` does not do that", other.name())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_tool_name(name: &str) -> bool {
+    let allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
+    !name.is_empty() && name.len() <= MAX_TOOL_NAME && name.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::error::ErrorCode;
+
+    fn tool(name: &str) -> ToolSpec {
+        ToolSpec { name: name.into(), description: "x".into(), parameters: json!({ "type": "object" }) }
+    }
+
+    fn builder() -> LlmRequestBuilder {
+        LlmRequest::builder().model("m").prompt(Prompt::user("who?"))
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_meant_is_refused_with_its_field() {
+        for (request, field) in [
+            (LlmRequest::builder(), "prompt"),
+            (builder().max_tokens(0), "max_tokens"),
+            (builder().temperature(-0.1), "temperature"),
+            (builder().temperature(f32::NAN), "temperature"),
+            (builder().model(" "), "model"),
+            (builder().model("m".repeat(MAX_MODEL + 1).as_str()), "model"),
+            (builder().tools(vec![tool("a b")]), "tools"),
+            (builder().tools(vec![tool("a"), tool("a")]), "tools"),
+            (builder().tools(vec![ToolSpec { parameters: json!({ "type": 7 }), ..tool("a") }]), "tools.a"),
+            (builder().input_schema(json!({ "type": "nonsense" })), "input_schema"),
+            (
+                builder().guardrails(Guardrails { stop: vec![String::new()], ..Guardrails::default() }),
+                "guardrails.stop",
+            ),
+            (
+                builder().guardrails(Guardrails { stop: vec!["x".repeat(2_000)], ..Guardrails::default() }),
+                "guardrails.stop",
+            ),
+        ] {
+            let error = request.build().unwrap_err();
+            assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");
+        }
+        builder().tools(vec![tool("a"), tool("b")]).max_tokens(512).build().unwrap();
+    }
+
+    #[test]
+    fn patterns_of_all_schemas_of_a_request_count_together() {
+        let names: serde_json::Map<_, _> = (0..60).map(|it| (format!("^a{it}$"), json!(true))).collect();
+        let of = |name| ToolSpec { parameters: json!({ "patternProperties": names }), ..tool(name) };
+        builder().tools(vec![of("a")]).build().unwrap();
+        let error = builder().tools(vec![of("a"), of("b")]).build().unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("tools.b")), "{error}");
+    }
+
+    #[test]
+    fn a_builder_that_knows_the_limits_refuses_before_anything_is_sent() {
+        let limits = ModelCapability {
+            max_tokens: 100,
+            max_context_tokens: Some(2_048),
+            ..ModelCapability::unknown("small".into())
+        };
+        let begun = || super::builder().prompt(Prompt::user("who?")).limits(&limits);
+        assert_eq!(begun().max_tokens(100).build().unwrap().model, Some("small".into()));
+        for (request, field) in [
+            (begun().max_tokens(101), "max_tokens"),
+            (begun().max_tokens(9).context_tokens(4_096), "context_tokens"),
+            (begun().max_tokens(9).temperature(9.0), "temperature"),
+            (begun().max_tokens(9).model("large"), "model"),
+        ] {
+            assert_eq!(request.build().unwrap_err().field.as_deref(), Some(field));
+        }
+    }
+
+    #[test]
+    fn every_number_is_held_against_the_limits_of_the_model() {
+        let limits = ModelCapability {
+            max_tokens: 100,
+            max_temperature: 1.0,
+            max_context_tokens: Some(4_096),
+            workloads: vec![WorkloadKind::Chat],
+            ..ModelCapability::unknown("small".into())
+        };
+        let mut wide = builder().build().unwrap();
+        wide.max_tokens = 100;
+        wide.check_against(&limits).unwrap();
+        wide.context_tokens = Some(8_192);
+        let mut seeing = builder().max_tokens(9).build().unwrap();
+        seeing.images = vec![vec![1]];
+        for (request, field) in [
+            (builder().max_tokens(101).build().unwrap(), "max_tokens"),
+            (builder().max_tokens(9).temperature(1.5).build().unwrap(), "temperature"),
+            (wide, "context_tokens"),
+            (builder().max_tokens(9).tools(vec![tool("a")]).build().unwrap(), "tools"),
+            (seeing, "attachments"),
+            (builder().max_tokens(9).workload(WorkloadKind::Completion).build().unwrap(), "workload"),
+        ] {
+            let error = request.check_against(&limits).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{error}");
+            assert!(error.message.contains("small"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What language models are asked, on the wire. What they say is in [`crate::proto::convert::llm_events`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::model::agent::{AgentRequest, BackendKind, Bounds, CommandLine, Override};
+use crate::model::llm::{Guardrails, LlmRequest, Message, Patience, RetryPolicy, Role, ToolCall, WorkloadKind};
+use crate::model::{PrivacyMode, ToolSpec};
+use crate::proto::convert::{WireEnum, wire};
+use crate::proto::json::{self, MAX_JSON};
+
+/// The cure of an unknown workload.
+const WORKLOADS: &str = "use `chat`, `completion`, `tool` or `vision`";
+/// The cure of an unknown role.
+const ROLES: &str = "use `user`, `assistant` or `tool`";
+/// Bytes of the parameters of all tools of a request: those of a hundred have a fifth of that.
+const MAX_TOOLS: usize = 1 << 20;
+/// Bytes of the name of a model. Whatever a caller names is kept with the client that is made for it.
+const MAX_MODEL: usize = 1 << 10;
+/// Bytes of a program or a folder: those of the longest path.
+const MAX_PATH: usize = 4 << 10;
+/// Arguments of a command, and their bytes in all: a prompt of 100 KB is handed over as it is.
+const MAX_ARGS: usize = 256;
+const MAX_ARGS_BYTES: usize = 256 << 10;
+/// The longest that a caller can have somebody wait.
+const MAX_SECONDS: u32 = 3_600;
+
+impl TryFrom<wire::LlmBackend> for Override {
+    type Error = Error;
+
+    fn try_from(it: wire::LlmBackend) -> Result<Override> {
+        check_backend(&it)?;
+        let filled = |it: String| Some(it).filter(|it| !it.is_empty());
+        let backend = match it.kind.as_str() {
+            "" => None,
+            name => Some(BackendKind::from_name(name).ok_or_else(|| {
+                let text = format!("unknown backend `{}`", name.chars().take(40).collect::<String>());
+                Error::invalid(text).field("backend.kind").hint("use `mock`, `ollama`, `openai` or `command`")
+            })?),
+        };
+        let command = filled(it.command).map(|program| CommandLine {
+            program,
+            args: it.args,
+            folder: PathBuf::from(if it.folder.is_empty() { "/".to_string() } else { it.folder }),
+        });
+        Ok(Override { backend, model: filled(it.model), command, time: None })
+    }
+}
+
+/// Refuses names that nothing has, before they are looked up or kept.
+fn check_backend(it: &wire::LlmBackend) -> Result<()> {
+    let short = |field: &str, bytes: usize, most: usize| {
+        if bytes <= most {
+            return Ok(());
+        }
+        let text = format!("`{field}` has {bytes} bytes, and may have {most}");
+        Err(Error::invalid(text).field(field).hint("name it more shortly, e.g. by a link or a script"))
+    };
+    short("backend.model", it.model.len(), MAX_MODEL)?;
+    short("backend.command", it.command.len(), MAX_PATH)?;
+    short("backend.folder", it.folder.len(), MAX_PATH)?;
+    if it.args.len() > MAX_ARGS {
+        let text = format!("`backend.args` has {}, and may have {MAX_ARGS}", it.args.len());
+        return Err(Error::invalid(text).field("backend.args").hint("put them into a script"));
+    }
+    short("backend.args", it.args.iter().map(String::len).sum(), MAX_ARGS_BYTES)
+}
+
+impl From<Override> for wire::LlmBackend {
+    fn from(it: Override) -> wire::LlmBackend {
+        let (command, args, folder) = match it.command {
+            Some(line) => (line.program, line.args, line.folder.to_string_lossy().into_owned()),
+            None => (String::new(), Vec::new(), String::new()),
+        };
+        wire::LlmBackend {
+            kind: it.backend.map_or("", BackendKind::name).into(),
+            model: it.model.unwrap_or_default(),
+            command,
+            args,
+            folder,
+        }
+    }
+}
+
+impl From<wire::AssistAgent> for AgentRequest {
+    fn from(it: wire::AssistAgent) -> AgentRequest {
+        let usual = Bounds::default();
+        let bounds = Bounds {
+            steps: it.max_steps.unwrap_or(usual.steps),
+            time: it.seconds.map_or(usual.time, |it| Duration::from_secs(it.into())),
+            tokens: it.max_tokens.unwrap_or(usual.tokens),
+        };
+        AgentRequest { question: it.question, over: Override::default(), bounds: Some(bounds) }
+    }
+}
+
+impl TryFrom<wire::LlmRequest> for LlmRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::LlmRequest) -> Result<LlmRequest> {
+        let usual = LlmRequest::new(privacy_mode(it.privacy_mode)?, &it.system, "");
+        let rules = Guardrails::default();
+        let guardrails = Guardrails {
+            stop: it.stop,
+            retry: it.attempts.map(RetryPolicy::attempts),
+            max_tool_rounds: it.max_tool_rounds.unwrap_or(rules.max_tool_rounds),
+        };
+        let workload = match it.workload.as_str() {
+            "" => WorkloadKind::default(),
+            name => WorkloadKind::from_name(name).ok_or_else(|| unknown("workload", name, WORKLOADS))?,
+        };
+        let patience = match it.timeout_seconds {
+            None => Patience::default(),
+            Some(seconds @ 1..=MAX_SECONDS) => {
+                Patience { overall: Duration::from_secs(seconds.into()), ..Patience::default() }
+            }
+            Some(other) => {
+                let text = format!("`timeout_seconds` {other} is not between 1 and {MAX_SECONDS}");
+                return Err(Error::invalid(text).field("timeout_seconds"));
+            }
+        };
+        let schema = match it.schema_json.trim() {
+            "" => None,
+            text => Some(json::inner("schema_json", text, MAX_JSON)?),
+        };
+        json::fits("tools", it.tools.iter().map(|tool| tool.parameters_json.len()).sum(), MAX_TOOLS)?;
+        Ok(LlmRequest {
+            workload,
+            context_tokens: it.context_tokens,
+            messages: it.messages.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
+            images: it.images,
+            schema,
+            tools: it.tools.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
+            max_tokens: it.max_tokens.unwrap_or(usual.max_tokens),
+            temperature: it.temperature.unwrap_or(usual.temperature),
+            seed: it.seed.or(usual.seed),
+            metadata: it.metadata.into_iter().collect(),
+            guardrails: Some(guardrails),
+            patience,
+            ..usual
+        })
+    }
+}
+
+/// What may leave the machine. Without a word of it the daemon's own mode holds, which is laid over this one.
+pub fn privacy_mode(number: i32) -> Result<PrivacyMode> {
+    Ok(WireEnum::decode(number)?.unwrap_or(PrivacyMode::CloudEmbeddingOk))
+}
+
+/// Texts for a model that embeds.
+pub fn embedding(texts: Vec<String>, mode: PrivacyMode, over: Override) -> wire::LlmEmbedRequest {
+    wire::LlmEmbedRequest { backend: Some(over.into()), texts, privacy_mode: mode.encode() }
+}
+
+fn unknown(field: &str, name: &str, hint: &str) -> Error {
+    let what = field.rsplit('.').next().unwrap_or(field);
+    let text = format!("unknown {what} `{}`", name.chars().take(40).collect::<String>());
+    Error::invalid(text).field(field).hint(hint)
+}
+
+impl From<LlmRequest> for wire::LlmRequest {
+    fn from(it: LlmRequest) -> wire::LlmRequest {
+        let Guardrails { stop, retry, max_tool_rounds } = it.guardrails.unwrap_or_default();
+        wire::LlmRequest {
+            backend: it.model.map(|model| wire::LlmBackend { model: model.0, ..wire::LlmBackend::default() }),
+            system: it.system,
+            messages: it.messages.into_iter().map(Into::into).collect(),
+            images: it.images,
+            max_tokens: Some(it.max_tokens),
+            temperature: Some(it.temperature),
+            seed: it.seed,
+            schema_json: it.schema.map(|schema| schema.to_string()).unwrap_or_default(),
+            tools: it.tools.into_iter().map(Into::into).collect(),
+            stop,
+            metadata: it.metadata.into_iter().collect(),
+            timeout_seconds: Some(u32::try_from(it.patience.overall.as_secs()).unwrap_or(u32::MAX)),
+            privacy_mode: it.privacy_mode.encode(),
+            attempts: retry.map(|policy| policy.attempts),
+            use_vic_tools: false,
+            workload: it.workload.name().into(),
+            max_tool_rounds: Some(max_tool_rounds),
+            context_tokens: it.context_tokens,
+            with_proof: false,
+        }
+    }
+}
+
+impl From<ToolSpec> for wire::LlmTool {
+    fn from(it: ToolSpec) -> wire::LlmTool {
+        wire::LlmTool { name: it.name, description: it.description, parameters_json: it.parameters.to_string() }
+    }
+}
+
+impl From<Message> for wire::LlmMessage {
+    fn from(it: Message) -> wire::LlmMessage {
+        let (tool_call_id, tool_name) = it.answers.unwrap_or_default();
+        let call = |it: ToolCall| wire::LlmToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
+        wire::LlmMessage {
+            role: it.role.name().into(),
+            content: it.content,
+            tool_calls: it.tool_calls.into_iter().map(call).collect(),
+            tool_call_id,
+            tool_name,
+        }
+    }
+}
+
+impl TryFrom<wire::LlmTool> for ToolSpec {
+    type Error = Error;
+
+    fn try_from(it: wire::LlmTool) -> Result<ToolSpec> {
+        let parameters = json::inner("tools.parameters_json", &it.parameters_json, MAX_JSON)?;
+        Ok(ToolSpec { name: it.name, description: it.description, parameters })
+    }
+}
+
+impl TryFrom<wire::LlmMessage> for Message {
+    type Error = Error;
+
+    fn try_from(it: wire::LlmMessage) -> Result<Message> {
+        let role = Role::from_name(&it.role).ok_or_else(|| unknown("messages.role", &it.role, ROLES))?;
+        let call = |it: wire::LlmToolCall| ToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
+        Ok(Message {
+            tool_calls: it.tool_calls.into_iter().map(call).collect(),
+            answers: (!it.tool_call_id.is_empty()).then_some((it.tool_call_id, it.tool_name)),
+            ..Message::new(role, it.content)
+        })
+    }
+}

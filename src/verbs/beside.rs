@@ -1,0 +1,88 @@
+//! What there is beside the verbs: views, jobs, kept results, help and schemas. The fields of each are all that it takes.
+
+use crate::verbs::{Field, Kind, TEXT, Verb, WORD, field, form, needed};
+
+const FORMAT: Field = field("format", Kind::Choice(&["json", "yaml"]), "json (default) or yaml");
+const NAME: Field = needed("name", WORD, "its name");
+const ID: Field = needed("id", WORD, "its id");
+
+/// Everything beside the verbs. The forms of VIEW are named by `action`.
+pub const BESIDE: &[Verb] = &[
+    Verb {
+        name: "VIEW",
+        when: "to work on the same part of the documents more than once",
+        never: "it does not copy, change or delete documents",
+        refuses: "a name twice; none or several of filter, files and session; a filter that does not parse",
+        forms: &[
+            form(
+                "create",
+                "saves a filter, files or a session under a name",
+                &[
+                    NAME,
+                    field("filter", Kind::Filter, "over metadata"),
+                    field("files", Kind::Files(10_000), "by number or path"),
+                    field("urls", Kind::Files(10_000), "another name for files"),
+                    field("session", Kind::Whole(1, i64::MAX), "of an ingest run"),
+                    field("since", Kind::Moment, "with filter: changed since"),
+                    field("auto_update", Kind::Flag, "with filter: follows the index"),
+                    FORMAT,
+                ],
+            ),
+            form("list", "names views and sessions", &[FORMAT]),
+            form("show", "shows a view and its documents", &[NAME, FORMAT]),
+            form(
+                "delete",
+                "forgets a view, or a session with what it kept",
+                &[
+                    field("name", WORD, "a view"),
+                    field("session", Kind::Whole(1, i64::MAX), "a session instead"),
+                    FORMAT,
+                ],
+            ),
+        ],
+    },
+    Verb {
+        name: "JOB",
+        when: "after an answer with a job_id, to learn where the job stands, or to end it",
+        never: "it does not wait for the end",
+        refuses: "an id that was never given, or of a job that another key began",
+        forms: &[form("", "says where a job stands", &[ID, field("cancel", Kind::Flag, "ends it"), FORMAT])],
+    },
+    Verb {
+        name: "RESULT",
+        when: "to get an earlier answer again, exactly as it was",
+        never: "it does not ask anew",
+        refuses: "an id that was never given",
+        forms: &[form(
+            "",
+            "gives an earlier answer",
+            &[ID, field("format", Kind::Choice(crate::verbs::FORMATS), "as of the verb")],
+        )],
+    },
+    Verb {
+        name: "HELP",
+        when: "to choose a verb, or to learn how to ask it",
+        never: "it answers no question about documents",
+        refuses: "a verb or form that does not exist",
+        forms: &[form(
+            "",
+            "helps",
+            &[
+                field("verb", WORD, "a verb, or `fields` for the fields of QUERY"),
+                field("form", TEXT, "a form of it"),
+                FORMAT,
+            ],
+        )],
+    },
+    Verb {
+        name: "SCHEMA",
+        when: "to check requests and answers by program",
+        never: "it checks nothing itself",
+        refuses: "a verb that does not exist",
+        forms: &[form(
+            "",
+            "gives JSON Schemas of request and response",
+            &[field("verb", WORD, "all when absent"), FORMAT],
+        )],
+    },
+];
