@@ -1,23 +1,11 @@
-//! Turns `proto/` into Rust and into the descriptor set that gRPC reflection serves. Needs no `protoc`.
-
-use std::error::Error;
-use std::path::PathBuf;
-
-use prost::Message;
+//! Tells the code whether it is optimised.
 
 #[expect(clippy::disallowed_methods, reason = "cargo hands its settings over in the environment")]
-fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=proto");
+fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // Kernels are worth nothing in a build that inlines nothing, and no other setting tells the code.
     println!("cargo:rustc-check-cfg=cfg(unoptimised)");
     if std::env::var_os("OPT_LEVEL").is_some_and(|it| it == "0") {
         println!("cargo:rustc-cfg=unoptimised");
     }
-    let protos = ["vic/v1/vic.proto", "vic/v1/graph.proto", "vic/v1/llm.proto"];
-    let descriptors = protox::compile(protos, ["proto"])?;
-    let out_dir = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?);
-    std::fs::write(out_dir.join("vic.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().btree_map(".").compile_fds(descriptors)?;
-    Ok(())
 }

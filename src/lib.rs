@@ -64,18 +64,13 @@
 //! - An unreadable or suddenly empty root never deletes anything.
 //! - The same text has the same vector, whatever it is batched with.
 
-pub mod error;
-pub mod config;
-pub mod model;
-pub mod data_dir;
-pub mod proto;
-pub mod client;
+pub use vic_protocol::{client, config, data_dir, error, model, proto, units, verbs};
+
 pub mod text;
 pub mod filter;
 pub mod table;
 pub mod machine;
 pub mod secrets;
-pub mod verbs;
 pub mod warehouse;
 pub mod catalog;
 pub mod extract;
@@ -93,4 +88,4 @@ pub mod contract;
 pub mod serve;
 pub mod daemon;
 pub mod bench;
-pub mod cli;
+pub mod commands;

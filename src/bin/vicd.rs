@@ -32,6 +32,7 @@ fn main() -> ExitCode {
                 eprintln_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
                 Ok(())
             }
+            Some("command") => return vic::commands::main(std::env::args_os().skip(2)),
             Some("doctor") => doctor(std::env::args().nth(2).as_deref()),
             None => run(),
             Some(other) => Err(Error::invalid(format!("unknown argument `{other}`"))

@@ -123,14 +123,14 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorCode;
-    use crate::serve::fake;
+    use crate::model::samples;
 
     fn scope() -> Scope {
         Scope::Folders(["/w".into()].into())
     }
 
     fn job(paths: &[&str]) -> JobSnapshot {
-        let mut job = fake::job(JobState::Running, 4);
+        let mut job = samples::job(JobState::Running, 4);
         job.request.paths = paths.iter().map(|it| it.to_string()).collect();
         job
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn how_the_store_is_kept_is_told_to_the_owner_alone() {
-        let told = fake::status();
+        let told = samples::status();
         assert_ne!(told.upkeep, Upkeep::default());
         let shown = status(&scope(), told.clone());
         assert_eq!((shown.data_dir.as_str(), shown.store_bytes, shown.upkeep), ("", 0, Upkeep::default()));

@@ -95,23 +95,6 @@ fn one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
     Err(Error::invalid(format!("`{field}` cannot be `{value}`")).hint(format!("use one of: {}", known.join(", "))))
 }
 
-/// Reads a moment as people write it for every command and protocol: RFC 3339, or without a zone as on the clock here; a
-/// date is its midnight. Where the clock skips that, the first moment that there is.
-pub fn moment(text: &str) -> Option<DateTime<Utc>> {
-    moment_in(text, &Local)
-}
-
-pub(crate) fn moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
-    if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
-        return Some(zoned.to_utc());
-    }
-    let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok();
-    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(|it| it.and_time(NaiveTime::MIN));
-    let local = naive.or_else(day)?;
-    let later = |hours| local.checked_add_signed(TimeDelta::hours(hours));
-    (0..4).find_map(|hours| zone.from_local_datetime(&later(hours)?).earliest()).map(|it| it.to_utc())
-}
-
 fn named_moment(field: &str, text: &str) -> Result<DateTime<Utc>> {
     moment(text).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of `{field}`"))
@@ -142,21 +125,6 @@ mod tests {
             plan[field] = value;
         }
         validate(&serde_json::from_value(plan).unwrap())
-    }
-
-    #[test]
-    fn a_moment_without_a_zone_is_meant_as_on_the_clock_here() {
-        let zone = chrono::FixedOffset::east_opt(2 * 3_600).unwrap();
-        for (text, expected) in [
-            ("2026-05-01", Some("2026-04-30T22:00:00Z")),
-            ("2026-05-01T12:00:00", Some("2026-05-01T10:00:00Z")),
-            ("2026-05-01T12:00:00+01:00", Some("2026-05-01T11:00:00Z")),
-            ("2026-02-30", None),
-            ("", None),
-        ] {
-            let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
-            assert_eq!(moment_in(text, &zone), expected, "{text}");
-        }
     }
 
     #[test]

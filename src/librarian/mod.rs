@@ -32,9 +32,7 @@ mod published;
 
 use chrono::NaiveDate;
 
-pub(crate) use check::moment_in;
-pub use check::{MAX_L2_TOP_K, moment, validate, validate_filters};
-pub use sizes::size;
+pub use check::{MAX_L2_TOP_K, validate, validate_filters};
 pub use synthetic::{Example, synthetic_plans};
 
 use crate::config::Config;

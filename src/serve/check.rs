@@ -231,7 +231,7 @@ pub(crate) fn bounded(field: &str, value: u32, default: u32, max: u32) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::fake;
+    use crate::model::samples;
 
     fn check(request: AskRequest, field: Option<&str>) {
         assert_eq!(ask(&request).err().and_then(|it| it.field).as_deref(), field, "{:.80}", format!("{request:?}"));
@@ -281,7 +281,7 @@ mod tests {
         for (limit, field) in [(0, Some("limit")), (1, None), (1_000, None), (1_001, Some("limit"))] {
             check(AskRequest { limit: Some(limit), ..question("x") }, field);
         }
-        let plan = fake::answer("x").query_plan;
+        let plan = samples::answer("x").query_plan;
         for (threshold, field) in
             [(0.0, None), (1.0, None), (1.01, Some("plan.l1_threshold")), (-0.1, Some("plan.l1_threshold"))]
         {

@@ -208,7 +208,7 @@ fn mib(mib: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::model::Holder;
-    use crate::serve::fake;
+    use crate::model::samples;
 
     /// The value of a line.
     fn value(page: &str, name: &str) -> f64 {
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn files_chunks_jobs_memory_and_degraded_are_told() {
-        let page = text(&fake::status(), 77, &Desk::new(2));
+        let page = text(&samples::status(), 77, &Desk::new(2));
         for (name, expected) in [
             ("vic_files{state=\"indexed\"}", 8.0),
             ("vic_files{state=\"pending\"}", 1.0),
@@ -241,7 +241,7 @@ mod tests {
         desk.question(&Holder::Owner, async { Err::<(), _>(crate::error::Error::not_found("x")) }).await.unwrap_err();
         drop(desk.metrics.asked());
         desk.metrics.refused(Refused::Key);
-        let page = text(&fake::status(), 0, &desk);
+        let page = text(&samples::status(), 0, &desk);
         for (name, expected) in [
             ("vic_questions_total{outcome=\"ok\"}", 1.0),
             ("vic_questions_total{outcome=\"not_found\"}", 1.0),
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_line_is_of_the_format_and_every_metric_is_declared_once() {
-        let page = text(&fake::status(), 0, &Desk::new(1));
+        let page = text(&samples::status(), 0, &Desk::new(1));
         let mut declared = Vec::new();
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {

@@ -58,6 +58,8 @@ pub mod schema;
 mod validity;
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod client_tests;
 
 pub use access::Access;
 

@@ -52,7 +52,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::serve::fake;
+    use crate::model::samples;
 
     /// Says what is wrong with a value, by the rules that our schemas use. Fails on a rule that it does not know.
     pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
@@ -167,17 +167,17 @@ pub(crate) mod tests {
 
     #[test]
     fn real_answers_are_valid() {
-        let answer = serde_json::to_value(fake::answer("x")).unwrap();
+        let answer = serde_json::to_value(samples::answer("x")).unwrap();
         assert_eq!(check("search_hit", answer["hits"][0].clone()), [""; 0]);
         assert_eq!(check("response_stats", answer["stats"].clone()), [""; 0]);
         assert_eq!(check("ask_response", answer), [""; 0]);
-        assert_eq!(check("status", serde_json::to_value(fake::status()).unwrap()), [""; 0]);
-        let job = JobReport::from(fake::job(crate::model::JobState::Failed, 3));
+        assert_eq!(check("status", serde_json::to_value(samples::status()).unwrap()), [""; 0]);
+        let job = JobReport::from(samples::job(crate::model::JobState::Failed, 3));
         assert_eq!(check("job_report", serde_json::to_value(job).unwrap()), [""; 0]);
-        let reading = Reading::cut("/w/plan.md", fake::document(), 0, 9);
+        let reading = Reading::cut("/w/plan.md", samples::document(), 0, 9);
         assert_eq!(check("reading", serde_json::to_value(reading).unwrap()), [""; 0]);
-        assert_eq!(check("table_response", serde_json::to_value(fake::table("/w/a.csv")).unwrap()), [""; 0]);
-        let page = FilePage { total: 1, files: vec![(&fake::file()).into()] };
+        assert_eq!(check("table_response", serde_json::to_value(samples::table("/w/a.csv")).unwrap()), [""; 0]);
+        let page = FilePage { total: 1, files: vec![(&samples::file()).into()] };
         assert_eq!(check("file_page", serde_json::to_value(page).unwrap()), [""; 0]);
     }
 

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::JobState;
-use crate::serve::fake::{self, FakeService};
+use crate::model::samples;
+use crate::serve::fake::FakeService;
 use crate::serve::ring::KeyRing;
 
 /// The paths of the TCP port over a fake service.
@@ -174,12 +175,12 @@ async fn ask_without_privacy_mode_and_root_leaves_both_to_the_configuration() {
 #[tokio::test]
 async fn ask_takes_a_plan_and_filters() {
     let bed = bed(&[]).await;
-    let plan = serde_json::to_value(fake::answer("x").query_plan).unwrap();
+    let plan = serde_json::to_value(samples::answer("x").query_plan).unwrap();
     let body = json!({"query": "x", "plan": plan, "filters": {"extensions": [".pdf"]}, "explain": true});
     assert_eq!(bed.post("/v1/ask", body.to_string()).await.status, 200);
     let asked = bed.service.asked.lock().unwrap().take().unwrap();
     assert_eq!((asked.filters.extensions, asked.explain), (vec![".pdf".to_string()], true));
-    assert_eq!(asked.plan, Some(fake::answer("x").query_plan));
+    assert_eq!(asked.plan, Some(samples::answer("x").query_plan));
 }
 
 #[tokio::test]
@@ -235,7 +236,7 @@ async fn an_answer_can_be_streamed() {
     let events: Vec<&str> = answered.text.lines().filter_map(|it| it.strip_prefix("event: ")).collect();
     assert_eq!(events, ["plan", "hits", "text", "done"]);
     let last = answered.text.lines().filter_map(|it| it.strip_prefix("data: ")).next_back().unwrap();
-    assert_eq!(serde_json::from_str::<Value>(last).unwrap(), serde_json::to_value(fake::answer("x")).unwrap());
+    assert_eq!(serde_json::from_str::<Value>(last).unwrap(), serde_json::to_value(samples::answer("x")).unwrap());
 }
 
 #[tokio::test]
@@ -316,7 +317,7 @@ async fn index_status_has_status_timestamps_and_rows() {
         (JobState::Failed, "failed"),
         (JobState::Cancelled, "failed"),
     ] {
-        bed.service.job.send_replace(fake::job(state, 4));
+        bed.service.job.send_replace(samples::job(state, 4));
         let job = bed.get("/v1/index/status?job_id=job-1").await.json();
         assert_eq!((&job["status"], &job["state"]), (&json!(status), &json!(state.name())));
         assert_eq!((&job["job_id"], &job["rows"]), (&json!("job-1"), &json!(40)));
@@ -343,7 +344,7 @@ async fn index_status_without_job_id_is_400_and_names_it() {
 #[tokio::test]
 async fn a_job_can_be_followed_to_its_end() {
     let bed = bed(&[]).await;
-    bed.service.job.send_replace(fake::job(JobState::Completed, 10));
+    bed.service.job.send_replace(samples::job(JobState::Completed, 10));
     let answered = bed.get("/v1/index/events?job_id=job-1").await;
     assert!(answered.text.starts_with("event: done\ndata: {\"status\":\"completed\""), "{}", answered.text);
     assert_eq!(bed.get("/v1/index/events?job_id=job-9").await.status, 404);

@@ -1,0 +1,241 @@
+//! `vic ask`: a question, and its answer for people or programs.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::filter::FilterArgs;
+use crate::output::{Format, Printer};
+use crate::{compact, text, values};
+use vic_protocol::client::Client;
+use vic_protocol::config::Config;
+use vic_protocol::error::{Error, Result};
+use vic_protocol::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, SearchHit};
+
+/// Lines of an excerpt that are shown; the rest is in the JSON and in the file.
+const EXCERPT_LINES: usize = 6;
+
+/// Arguments of `vic ask`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The question, in plain words
+    #[arg(required = true)]
+    question: Vec<String>,
+    /// Only below this folder
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Most files in the answer
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// How the answer is printed; without it human on a terminal, else json
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Print the quotes, then path, place and passage, in as few characters as possible
+    #[arg(long, conflicts_with_all = ["format", "explain"])]
+    compact: bool,
+    /// Most characters of the compact form
+    #[arg(long, value_name = "N", requires = "compact", default_value_t = compact::MAX_CHARS)]
+    max_chars: usize,
+    /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
+    #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
+    privacy_mode: Option<PrivacyMode>,
+    /// Tell every leg's rank and score for each hit
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+fn privacy_mode(name: &str) -> Result<PrivacyMode, String> {
+    PrivacyMode::from_name(name)
+        .ok_or_else(|| "use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`".to_string())
+}
+
+/// Asks, and prints the answer.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let query = args.question.join(" ");
+    if query.trim().is_empty() {
+        return Err(Error::invalid("the question is empty").hint("vic ask \"who signed the contract?\""));
+    }
+    let client = Client::connect_or_start(config).await?;
+    let request = AskRequest {
+        query,
+        privacy_mode: args.privacy_mode,
+        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
+        limit: Some(args.limit),
+        filters: args.filter.l0(),
+        explain: args.explain,
+        plan: None,
+    };
+    let response = client.ask(request).await?;
+    if args.compact {
+        return printer.raw(&compact::compact(&response, args.max_chars));
+    }
+    let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });
+    print(&response, format, printer)
+}
+
+/// Prints an answer.
+pub fn print(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
+    match format {
+        Format::Json => printer.json(response),
+        Format::Human => printer.raw(&human(response, printer.styled)),
+    }
+}
+
+/// The answer for people, made safe for a terminal.
+fn human(response: &AskResponse, styled: bool) -> String {
+    let mut out = String::new();
+    if let Some(summary) = response.answer_summary.as_deref().filter(|it| !it.trim().is_empty()) {
+        for line in summary.lines() {
+            out.push_str(&text::wrap(line, 0, usize::MAX));
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    for (place, hit) in response.hits.iter().enumerate() {
+        one_hit(&mut out, place + 1, hit, styled);
+        out.push('\n');
+    }
+    for warning in &response.warnings {
+        let _ = writeln!(out, "warning: {}", text::visible(warning));
+    }
+    out.push_str(&footer(response));
+    out.push('\n');
+    out
+}
+
+fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
+    let (bold, plain) = if styled { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
+    let _ = write!(out, "{number}. {bold}{}{plain}", text::visible(&hit.path));
+    let place = place(hit);
+    if !place.is_empty() {
+        let _ = write!(out, "  {place}");
+    }
+    let weak = if hit.metadata.contains_key("weak") { "  weak" } else { "" };
+    let _ = writeln!(out, "  {:.3} {}{weak}", hit.score, text::visible(&hit.tier));
+    let explained = hit.metadata.get("explain").map(explained).unwrap_or_default();
+    for part in [
+        text::wrap(&hit.excerpt, 3, EXCERPT_LINES),
+        text::wrap(&hit.reasoning, 3, 2),
+        text::wrap(&explained, 3, usize::MAX),
+    ] {
+        if !part.is_empty() {
+            let _ = writeln!(out, "{part}");
+        }
+    }
+    for window in hit.metadata.get("windows").and_then(|it| it.as_array()).into_iter().flatten() {
+        let text = |name: &str| window[name].as_str().unwrap_or_default();
+        let _ = writeln!(out, "   -- {}", text::visible(text("place")));
+        let _ = writeln!(out, "{}", text::wrap(text("excerpt"), 3, EXCERPT_LINES));
+    }
+}
+
+/// Every number behind a score, in one paragraph.
+fn explained(explain: &serde_json::Value) -> String {
+    let number = |it: &serde_json::Value| it.as_f64().map_or("none".to_string(), |it| format!("{it:.3}"));
+    let leg = |name: &str, value: &str| match &explain[name] {
+        serde_json::Value::Null => format!("{name} leg: not among its best"),
+        leg => format!("{name} leg: rank {}, {value} {}", leg["rank"], number(&leg[value])),
+    };
+    format!(
+        "{}; {}; cosine {}, with feedback {}; {} more passages; score {} = {}",
+        leg("keyword", "bm25"),
+        leg("vector", "cosine"),
+        number(&explain["similarity"]),
+        number(&explain["moved"]),
+        explain["other_chunks"],
+        number(&explain["score"]),
+        explain["formula"].as_str().unwrap_or_default(),
+    )
+}
+
+/// Where the passage of a hit stands, in words; empty when its format has no places.
+fn place(hit: &SearchHit) -> String {
+    let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
+    text::visible(&anchor.place()).into_owned()
+}
+
+fn footer(response: &AskResponse) -> String {
+    let mut line = match response.hits.len() {
+        0 => "nothing found".to_string(),
+        number => text::plural(number as u64, "file"),
+    };
+    let ResponseStats { latency_ms, chunk_rows_indexed, embed_model, .. } = response.stats.clone().unwrap_or_default();
+    if let Some(latency) = latency_ms {
+        let _ = write!(line, " in {latency:.0} ms");
+    }
+    if let Some(chunks) = chunk_rows_indexed {
+        let _ = write!(line, ", {} searched", text::plural(chunks, "chunk"));
+    }
+    if let Some(model) = embed_model {
+        let _ = write!(line, ", {}", text::visible(&model));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vic_protocol::model::samples;
+
+    #[test]
+    fn an_answer_reads_like_this() {
+        let expected = "\
+Ada signed it.
+
+1. notes/plan.md  lines 3-5  0.812 L1
+   The budget of the harbour project was signed by Ada on Monday.
+   keyword rank 1, vector rank 2
+
+warning: 2 files are still to be read
+1 file in 12 ms, 1,234 chunks searched, all-MiniLM-L6-v2
+";
+        assert_eq!(human(&samples::answer("x"), false), expected);
+    }
+
+    #[test]
+    fn an_explained_hit_shows_the_numbers_of_both_legs() {
+        let mut answer = samples::answer("x");
+        let explain = serde_json::json!({
+            "formula": "f", "keyword": { "rank": 1, "bm25": 7.5 }, "vector": null, "similarity": 0.25, "moved": null,
+            "other_chunks": 2, "score": 0.5,
+        });
+        answer.hits[0].metadata.insert("explain".into(), explain);
+        let shown = human(&answer, false);
+        let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(one_line.contains("keyword leg: rank 1, bm25 7.500; vector leg: not among its best"), "{shown}");
+        assert!(one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f"), "{shown}");
+    }
+
+    #[test]
+    fn an_answer_without_hits_says_so() {
+        let empty = AskResponse {
+            hits: vec![],
+            answer_summary: None,
+            answer: None,
+            warnings: vec![],
+            stats: None,
+            ..samples::answer("x")
+        };
+        assert_eq!(human(&empty, true), "nothing found\n");
+    }
+
+    #[test]
+    fn files_cannot_write_to_the_terminal() {
+        let mut answer = samples::answer("x");
+        let hit = &mut answer.hits[0];
+        for field in [&mut hit.path, &mut hit.excerpt, &mut hit.reasoning, &mut hit.tier] {
+            *field = "\u{1b}]0;owned\u{7}\u{9b}2J".into();
+        }
+        answer.answer_summary = Some("\u{1b}[2J".into());
+        answer.warnings = vec!["\u{1b}[2J\nerror: fake".into()];
+        let anchor = Anchor { sheet: Some("\u{1b}c".into()), ..Anchor::default() };
+        answer.hits[0].metadata.insert("anchor".into(), serde_json::json!(anchor));
+        let shown = human(&answer, false);
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{shown}");
+        assert!(shown.contains("sheet \\u{1b}c"), "{shown}");
+        assert!(!shown.contains("\nerror"), "{shown}");
+    }
+}

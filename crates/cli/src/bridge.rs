@@ -1,0 +1,102 @@
+//! `vic bridge`: where the HTTP bridge is, after starting the daemon that serves it when none runs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::output::{Format, FormatArgs, Printer};
+use crate::text;
+use vic_protocol::client::Client;
+use vic_protocol::config::Config;
+use vic_protocol::error::Result;
+use vic_protocol::model::Status;
+
+/// Arguments of `vic bridge`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// What a program needs to talk to the bridge. The key itself is not shown.
+#[derive(Debug, Serialize)]
+struct Address {
+    url: String,
+    pid: u32,
+    auth_enabled: bool,
+    /// The file with the key; none when it is the one of VIC_BRIDGE_API_KEY, or when none is asked for.
+    key_file: Option<PathBuf>,
+    curl: String,
+}
+
+/// Starts the daemon if there is none, and prints the address.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let status = Client::connect_or_start(config).await?.status().await?;
+    let address = address(&status, config);
+    match args.output.format {
+        Format::Json => printer.json(&address),
+        Format::Human => {
+            let key = match (&address.key_file, address.auth_enabled) {
+                (Some(path), _) => format!("the key is in {}", text::visible(&path.to_string_lossy())),
+                (None, true) => "the key is that of VIC_BRIDGE_API_KEY".into(),
+                (None, false) => "asks for no key".into(),
+            };
+            printer.line(&format!("{} (pid {}), {key}", address.url, address.pid))?;
+            printer.line(&address.curl)
+        }
+    }
+}
+
+fn address(status: &Status, config: &Config) -> Address {
+    let scheme = if config.bridge.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", status.listen);
+    let own = status.auth_enabled && config.bridge.api_key.is_none();
+    let key_file = own.then(|| config.key_path());
+    let key = match (&key_file, status.auth_enabled) {
+        (Some(path), _) => {
+            format!(" -H \"Authorization: Bearer $(cat {})\"", quoted(&path.to_string_lossy()))
+        }
+        (None, true) => " -H \"Authorization: Bearer $VIC_BRIDGE_API_KEY\"".into(),
+        (None, false) => String::new(),
+    };
+    let curl = format!("curl -s{key} {url}/v1/ask -d '{{\"query\": \"who signed the contract?\"}}'");
+    Address { url, pid: status.pid, auth_enabled: status.auth_enabled, key_file, curl }
+}
+
+/// A word as a shell takes it literally, also within double quotes around a command.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use vic_protocol::model::samples;
+
+    fn check(auth_enabled: bool, variables: &[(&str, &str)]) -> Address {
+        let lookup = |name: &str| {
+            let given = variables.iter().find(|(it, _)| *it == name).map(|(_, value)| OsString::from(value));
+            given.or_else(|| (name == "VIC_DATA_DIR").then(|| "/d'ata".into()))
+        };
+        address(&Status { auth_enabled, ..samples::status() }, &Config::from_lookup(&lookup).unwrap())
+    }
+
+    #[test]
+    fn the_line_to_type_names_the_key_and_never_shows_it() {
+        let open = check(false, &[]);
+        assert_eq!(open.curl, "curl -s http://127.0.0.1:8765/v1/ask -d '{\"query\": \"who signed the contract?\"}'");
+        let own = check(true, &[]);
+        assert!(own.curl.contains("Bearer $(cat '/d'\\''ata/key')"), "{}", own.curl);
+        assert_eq!(own.key_file, Some("/d'ata/key".into()));
+        let given = check(true, &[("VIC_BRIDGE_API_KEY", "s3cret")]);
+        assert!(given.curl.contains("Bearer $VIC_BRIDGE_API_KEY") && given.key_file.is_none(), "{}", given.curl);
+    }
+
+    #[test]
+    fn with_a_certificate_the_scheme_is_https() {
+        let address = check(true, &[("VIC_BRIDGE_TLS_CERT", "/c"), ("VIC_BRIDGE_TLS_KEY", "/k")]);
+        assert_eq!(address.url, "https://127.0.0.1:8765");
+    }
+}

@@ -1,0 +1,42 @@
+//! Commands that need the models or the store in their own process: `vicd command NAME ARGS...` runs them, with the output and
+//! the exit code of a command of `vic`.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use vic_protocol::client;
+use vic_protocol::config::Config;
+use vic_protocol::error::{Error, IoContext, Result};
+
+use crate::output::Printer;
+
+/// Arguments as they were typed; `vicd` reads them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Arguments; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<OsString>,
+}
+
+/// Runs a command in `vicd`, and waits for its end.
+///
+/// # Errors
+/// There is no `vicd`. What fails in the command is reported there; its exit code becomes that of this program.
+pub fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
+    printer.flush()?;
+    let mut command = program();
+    command.arg("command").arg(name).args(&args.arguments);
+    let status = command.status().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => client::no_vicd(),
+        _ => Error::io("start", Path::new("vicd"), &error),
+    })?;
+    // Another signal than success and failure has no code.
+    printer.exit_code = status.code().map_or(1, |it| u8::try_from(it).unwrap_or(1));
+    Ok(())
+}
+
+/// A configuration that cannot be read is reported by `vicd`, where the command needs one.
+fn program() -> Command {
+    Config::load().map_or_else(|_| client::vicd(), |config| client::vicd_command(&config))
+}

@@ -1,0 +1,163 @@
+//! `vic index`: starts a job and, unless told not to, stays until it has ended.
+
+use std::path::PathBuf;
+
+use crate::output::{Format, FormatArgs, Printer, note};
+use crate::progress::Progress;
+use crate::{jobs, status, text, values};
+use vic_protocol::client::Client;
+use vic_protocol::config::Config;
+use vic_protocol::error::{Error, ErrorCode, Result};
+use vic_protocol::model::{IndexRequest, JobSnapshot, JobState, OcrMode};
+
+/// Arguments of `vic index`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Folders or files; without any, every known root
+    paths: Vec<PathBuf>,
+    /// Read and embed everything again, changed or not
+    #[arg(long)]
+    full: bool,
+    /// Stop after names, sizes and dates
+    #[arg(long)]
+    metadata_only: bool,
+    /// Read at most this many files; the rest stay pending
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+    /// Stay until the job has ended (the default)
+    #[arg(long, conflicts_with = "no_wait")]
+    wait: bool,
+    /// Whether pictures of text are read: auto (pages without a text layer, and images), never or always
+    #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
+    ocr: OcrMode,
+    /// Believe that files are gone even when it is all of a folder, more than half of it, or those of a file system that is
+    /// not mounted
+    #[arg(long)]
+    accept_losses: bool,
+    /// Print the job's id and go
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// Understands a mode by its name.
+pub fn ocr_mode(name: &str) -> Result<OcrMode, String> {
+    OcrMode::from_name(name).ok_or_else(|| "use `auto`, `never` or `always`".to_string())
+}
+
+/// Indexes, and prints how it went.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let client = Client::connect_or_start(config).await?;
+    let mut paths = Vec::with_capacity(args.paths.len());
+    for path in &args.paths {
+        paths.push(values::named(&client, path).await?);
+    }
+    let request = IndexRequest {
+        paths,
+        full: args.full,
+        metadata_only: args.metadata_only,
+        max_files: args.max_files,
+        ocr: args.ocr,
+        accept_losses: args.accept_losses,
+    };
+    let job = client.start_index(request).await?;
+    if args.no_wait {
+        return match args.output.format {
+            Format::Json => printer.json(&job),
+            Format::Human => printer.line(&job.job_id),
+        };
+    }
+    let job = follow(&client, job).await?;
+    match args.output.format {
+        Format::Json => printer.json(&job)?,
+        Format::Human => {
+            printer.line(&jobs::summary(&job))?;
+            // Without the coverage the summary still stands.
+            if let Ok(status) = client.status().await {
+                printer.raw(&status::coverage(&status.coverage))?;
+            }
+        }
+    }
+    if let (JobState::Completed, None, Some(problem)) = (job.state, job.error_exit_code, &job.last_error) {
+        note(&format!("warning: {}", text::visible(problem)));
+    }
+    outcome(&job)
+}
+
+/// Shows the progress of a job until it has ended. Ctrl-C cancels the job; a second one leaves at once.
+pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot> {
+    use futures::StreamExt;
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::internal)?;
+    let mut snapshots = std::pin::pin!(client.watch_job(&job.job_id).await?);
+    let mut progress = Progress::start();
+    let mut cancelled = false;
+    while !job.state.is_final() {
+        tokio::select! {
+            item = snapshots.next() => match item {
+                Some(snapshot) => {
+                    job = snapshot?;
+                    progress.show(&job);
+                }
+                None => return Err(Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")),
+            },
+            _ = interrupt.recv() => {
+                if cancelled {
+                    return Err(stopped());
+                }
+                cancelled = true;
+                client.cancel_job(&job.job_id).await?;
+            }
+        }
+    }
+    Ok(job)
+}
+
+/// Says whether the job ended well.
+fn outcome(job: &JobSnapshot) -> Result<()> {
+    let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
+    let code = ErrorCode::ALL.into_iter().find(is_code);
+    match job.state {
+        JobState::Failed => {
+            let cause = job.error.as_deref().unwrap_or("for an unknown reason");
+            let code = code.unwrap_or(ErrorCode::Internal);
+            Err(Error::new(code, format!("the job failed: {cause}"))
+                .hint("`vic status` says what is not as it should be"))
+        }
+        JobState::Cancelled => Err(stopped()),
+        JobState::Completed => match (code, &job.last_error) {
+            (Some(code), Some(problem)) => Err(Error::new(code, format!("not all is as it was asked for: {problem}"))),
+            (_, _) => Ok(()),
+        },
+        JobState::Queued | JobState::Running => Ok(()),
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorCode::Cancelled, "the job was cancelled").hint("what was read stays; `vic index` goes on")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vic_protocol::model::samples;
+
+    #[test]
+    fn the_exit_code_tells_how_the_job_ended() {
+        for (state, code) in
+            [(JobState::Completed, None), (JobState::Cancelled, Some(130)), (JobState::Failed, Some(8))]
+        {
+            assert_eq!(outcome(&samples::job(state, 1)).err().map(|it| it.code.exit_code()), code);
+        }
+        let emptied = JobSnapshot {
+            error_exit_code: Some(6),
+            last_error: Some("`/w`: the folder is empty now".into()),
+            ..samples::job(JobState::Completed, 1)
+        };
+        let error = outcome(&emptied).unwrap_err();
+        assert!(error.code.exit_code() == 6 && error.message.contains("`/w`: the folder is empty now"), "{error}");
+        assert_eq!(outcome(&samples::job(JobState::Failed, 1)).unwrap_err().message, "the job failed: the disk is full");
+    }
+}

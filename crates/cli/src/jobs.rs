@@ -1,0 +1,137 @@
+//! `vic jobs`: what was indexed when, and how it went.
+
+use chrono::{DateTime, Local, SecondsFormat};
+
+use crate::output::{Format, FormatArgs, Printer};
+use crate::text;
+use vic_protocol::client::Client;
+use vic_protocol::config::Config;
+use vic_protocol::error::Result;
+use vic_protocol::model::JobSnapshot;
+
+/// Arguments of `vic jobs`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Lists jobs, newest first (the default)
+    List {
+        /// Most jobs
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Shows one job
+    Show {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Asks a job to stop; what was read stays
+    Cancel {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+}
+
+/// Asks, and prints.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let client = Client::connect_or_start(config).await?;
+    match args.command.unwrap_or(Command::List { limit: 20, output: args.output }) {
+        Command::List { limit, output } => {
+            let jobs = client.jobs(limit).await?;
+            match output.format {
+                Format::Json => printer.json(&jobs),
+                Format::Human if jobs.is_empty() => printer.line("no jobs yet"),
+                Format::Human => jobs.iter().try_for_each(|job| printer.line(&summary(job))),
+            }
+        }
+        Command::Show { id, output } => show(&client.job(&id).await?, output.format, printer),
+        Command::Cancel { id, output } => show(&client.cancel_job(&id).await?, output.format, printer),
+    }
+}
+
+fn show(job: &JobSnapshot, format: Format, printer: &mut Printer) -> Result<()> {
+    match format {
+        Format::Json => printer.json(job),
+        Format::Human => printer.raw(&human(job)),
+    }
+}
+
+/// One line on a job.
+pub fn summary(job: &JobSnapshot) -> String {
+    let mut line = format!("job {} {}", job.job_id, job.state.name());
+    if let Some(seconds) = seconds(job) {
+        line.push_str(&format!(" in {}", text::duration(seconds)));
+    }
+    line.push_str(&format!(": {} found, {} read", text::plural(job.files_found, "file"), text::count(job.files_done)));
+    for (number, what) in [(job.files_failed, "failed"), (job.files_removed, "removed")] {
+        if number > 0 {
+            line.push_str(&format!(", {} {what}", text::count(number)));
+        }
+    }
+    line.push_str(&format!(", {} written", text::plural(job.chunks_written, "chunk")));
+    text::visible(&line).into_owned()
+}
+
+fn human(job: &JobSnapshot) -> String {
+    let mut lines = vec![summary(job)];
+    let paths = match job.request.paths.as_slice() {
+        [] => "every root".to_string(),
+        paths => paths.join(", "),
+    };
+    lines.push(format!("  asked for: {paths}"));
+    lines.push(format!("  created:   {}", time(job.created_ms)));
+    if !job.state.is_final() {
+        lines.push(format!("  phase:     {}, {}/{} files", job.phase.name(), job.files_done, job.files_total));
+    }
+    for (name, value) in [("last error:", &job.last_error), ("failed:    ", &job.error)] {
+        lines.extend(value.as_ref().map(|it| format!("  {name} {it}")));
+    }
+    lines.iter().map(|line| format!("{}\n", text::visible(line))).collect()
+}
+
+fn seconds(job: &JobSnapshot) -> Option<f64> {
+    Some((job.finished_ms? - job.started_ms?) as f64 / 1_000.0)
+}
+
+/// Milliseconds since the epoch as local time.
+fn time(milliseconds: i64) -> String {
+    match DateTime::from_timestamp_millis(milliseconds) {
+        Some(moment) => moment.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, true),
+        None => milliseconds.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vic_protocol::model::JobState;
+    use vic_protocol::model::samples;
+
+    #[test]
+    fn a_job_in_one_line() {
+        let expected = "job job-1 completed in 2.5 s: 12 files found, 10 read, 1 failed, 2 removed, 40 chunks written";
+        assert_eq!(summary(&samples::job(JobState::Completed, 10)), expected);
+        let running = "job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written";
+        assert_eq!(summary(&samples::job(JobState::Running, 4)), running);
+    }
+
+    #[test]
+    fn a_failed_job_says_why() {
+        let shown = human(&samples::job(JobState::Failed, 4));
+        assert!(shown.contains("  asked for: /w\n"), "{shown}");
+        assert!(shown.contains("  last error: a.pdf: damaged\n"), "{shown}");
+        assert!(shown.ends_with("  failed:     the disk is full\n"), "{shown}");
+    }
+}

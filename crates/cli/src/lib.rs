@@ -1,0 +1,225 @@
+//! The command line.
+//!
+//! One file per subcommand, each with its arguments and one `run`; [`output`] is the only one that prints. Everything is
+//! asked of `vicd` through [`vic_protocol::client`], which starts it when none runs: no model and no store is ever opened here,
+//! so that a command starts in milliseconds. Commands that need the engine in their own process, such as `vic bench`, are
+//! passed on to `vicd command`, see [`engine`].
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use vic_protocol::config::Config;
+use vic_protocol::error::{Error, ErrorCode, Result};
+
+mod ask;
+mod audit;
+mod bridge;
+mod compact;
+mod config;
+mod corpus;
+mod daemon;
+mod demo;
+mod doctor;
+mod engine;
+mod files;
+mod filter;
+mod graph;
+mod grep;
+mod index;
+mod jobs;
+mod keys;
+mod llm;
+mod output;
+mod pause;
+mod progress;
+mod read;
+mod repl;
+mod roots;
+mod similar;
+mod status;
+mod sync;
+mod table;
+mod text;
+mod values;
+mod view;
+
+use output::Printer;
+
+/// Finds things in your files: indexes them on this machine and answers questions with the places that prove it.
+#[derive(Debug, Parser)]
+#[command(name = "vic", version, arg_required_else_help = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answers a question about the files
+    Ask(ask::Args),
+    /// Finds files like a file
+    Similar(similar::Args),
+    /// Finds lines of the indexed text by a regular expression
+    Grep(grep::Args),
+    /// Filters, groups and sums the rows of a table, exactly, with the rows that prove it
+    Table(table::Args),
+    /// Carries out a verb of the contract for programs that reason: `vic corpus help` lists them
+    Corpus(corpus::Args),
+    /// Creates, lists, shows and deletes views of documents
+    View(view::Args),
+    /// Asks, draws, imports and exports the graph of what files say of each other
+    Graph(graph::Args),
+    /// Indexes folders or files, and watches them from then on
+    Index(index::Args),
+    /// Lists files by name, date, size, owner and state
+    Files(files::Args),
+    /// Prints the text of a file as it was extracted
+    Read(read::Args),
+    /// Says how much of the files is in the index, and what is not as it should be
+    Status(status::Args),
+    /// Waits until everything that changed before is searchable
+    Sync(sync::Args),
+    /// Stops reading files, for a while or until `vic resume`
+    Pause(pause::Args),
+    /// Ends a pause
+    Resume(pause::ResumeArgs),
+    /// Lists, adds and removes the folders that are indexed
+    Roots(roots::Args),
+    /// Lists, shows and cancels index jobs
+    Jobs(jobs::Args),
+    /// Lists, fetches and verifies embedding models
+    #[command(disable_help_flag = true)]
+    Models(engine::Args),
+    /// Looks at everything that vic keeps, and sets right what it may
+    Doctor(doctor::Args),
+    /// Starts, stops and inspects the daemon
+    Daemon(daemon::Args),
+    /// Shows where HTTP is served, and starts the daemon if none runs
+    Bridge(bridge::Args),
+    /// Makes, lists and revokes keys for others, each for some folders
+    Keys(keys::Args),
+    /// Asks language models that search and query step by step
+    Llm(llm::Args),
+    /// Proposes entities and relations, has a model add to them, makes a graph of those that are believed
+    #[command(disable_help_flag = true)]
+    Discover(engine::Args),
+    /// Reads commands line by line, with history and completion
+    Repl(repl::Args),
+    /// Serves the Model Context Protocol over standard input and output
+    #[command(disable_help_flag = true)]
+    Mcp(engine::Args),
+    /// Lists what was sent to other machines, or refused
+    Audit(audit::Args),
+    /// Shows the settings
+    Config(config::Args),
+    /// Prints the JSON Schema of a published type
+    #[command(disable_help_flag = true)]
+    Schema(engine::Args),
+    /// Shows a sample warehouse: indexes it and asks a few questions through every tier
+    Demo(demo::Args),
+    /// Measures parts of vic on this machine
+    #[command(disable_help_flag = true)]
+    Bench(engine::Args),
+    /// Writes questions with their plans, to train a planner on
+    #[command(disable_help_flag = true)]
+    SyntheticPlans(engine::Args),
+    /// Prints a completion script
+    Completions {
+        /// The shell that it is for
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command line of this process and returns its exit code: see [`vic_protocol::error::ErrorCode::exit_code`].
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::usage(&error),
+    };
+    output::finish(|printer| run(cli.command, printer))
+}
+
+fn run(command: Command, printer: &mut Printer) -> Result<()> {
+    match &command {
+        // These work without a configuration that can be read.
+        Command::Completions { shell } => return completions(*shell, printer),
+        Command::Config(args) => return config::run(args, printer),
+        Command::Schema(args) => return engine::run("schema", args, printer),
+        Command::Corpus(args) if args.needs_no_daemon() => return engine::run("corpus", &args.passed_on(), printer),
+        _ => (),
+    }
+    let config = Config::load()?;
+    // One thread is enough to wait for the daemon, and starts faster than many.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+    runtime.block_on(dispatch(command, &config, printer))
+}
+
+/// Runs a command that needs a configuration.
+async fn dispatch(command: Command, config: &Config, printer: &mut Printer) -> Result<()> {
+    match command {
+        Command::Ask(args) => ask::run(args, config, printer).await,
+        Command::Similar(args) => similar::run(args, config, printer).await,
+        Command::Grep(args) => grep::run(args, config, printer).await,
+        Command::Table(args) => table::run(args, config, printer).await,
+        Command::Corpus(args) => corpus::run(args, config, printer).await,
+        Command::View(args) => view::run(args, config, printer).await,
+        Command::Graph(args) => graph::run(args, config, printer).await,
+        Command::Index(args) => index::run(args, config, printer).await,
+        Command::Files(args) => files::run(args, config, printer).await,
+        Command::Read(args) => read::run(args, config, printer).await,
+        Command::Status(args) => status::run(args, config, printer).await,
+        Command::Sync(args) => sync::run(args, config, printer).await,
+        Command::Pause(args) => pause::run(args, config, printer).await,
+        Command::Resume(args) => pause::resume(args, config, printer).await,
+        Command::Roots(args) => roots::run(args, config, printer).await,
+        Command::Jobs(args) => jobs::run(args, config, printer).await,
+        Command::Models(args) => engine::run("models", &args, printer),
+        Command::Doctor(args) => doctor::run(&args, config, printer),
+        Command::Daemon(args) => daemon::run(args, config, printer).await,
+        Command::Demo(args) => demo::run(args, config, printer).await,
+        Command::Bench(args) => engine::run("bench", &args, printer),
+        Command::Bridge(args) => bridge::run(args, config, printer).await,
+        Command::Keys(args) => keys::run(args, config, printer),
+        Command::Mcp(args) => engine::run("mcp", &args, printer),
+        Command::Audit(args) => audit::run(args, config, printer).await,
+        Command::SyntheticPlans(args) => engine::run("synthetic-plans", &args, printer),
+        Command::Llm(args) => llm::run(args, config, printer).await,
+        Command::Discover(args) => engine::run("discover", &args, printer),
+        Command::Repl(args) => repl::run(args, config, printer).await,
+        Command::Config(args) => config::run(&args, printer),
+        Command::Schema(args) => engine::run("schema", &args, printer),
+        Command::Completions { shell } => completions(shell, printer),
+    }
+}
+
+fn completions(shell: clap_complete::Shell, printer: &mut Printer) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "vic", &mut script);
+    printer.raw(&String::from_utf8_lossy(&script))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_ends_with_2() {
+        for line in [
+            vec!["vic", "ask"],
+            vec!["vic", "ask", "x", "--min-size", "ten"],
+            vec!["vic", "files", "--after", "yesterday"],
+            vec!["vic", "index", "--wait", "--no-wait"],
+            vec!["vic", "pause", "--for", "soon"],
+            vec!["vic", "sync", "--timeout", "0"],
+            vec!["vic", "nonsense"],
+        ] {
+            assert_eq!(Cli::try_parse_from(&line).unwrap_err().exit_code(), 2, "{line:?}");
+        }
+    }
+}

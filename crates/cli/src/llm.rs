@@ -1,0 +1,432 @@
+//! `vic llm`: language models over what vic knows. The choice of a backend is remembered in the data directory; the daemon
+//! sees it with the next request.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
+use crate::engine;
+use crate::output::{Format, FormatArgs, Printer};
+use crate::text;
+use vic_protocol::client::{Client, Work};
+use vic_protocol::config::Config;
+use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
+
+/// How an agent ends, for `--help`.
+const ENDINGS: &str = "\
+Exit codes:
+  0  answered, or nothing was found
+  4  the backend is away (other failures of it end with their own code)
+  6  no citation of the answer stands, or the model came no further
+  8  the steps or the tokens are used up
+  9  the time is used up
+What was found is printed in any case.";
+
+/// Largest request of a host that vic is a plugin of.
+const MAX_PLUGIN_REQUEST: u64 = 32 << 20;
+
+/// Arguments of `vic llm`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Says which backend is in use, and whether it can be reached
+    Status {
+        #[command(flatten)]
+        over: OverArgs,
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Chooses a backend, from now on
+    #[command(disable_help_flag = true)]
+    Use(engine::Args),
+    /// Chooses a model of the backend, from now on
+    Model {
+        /// Its name
+        name: String,
+    },
+    /// Turns a question into a query over the graph and runs it
+    Ask(Question),
+    /// The same, and tells the rows in words
+    Answer(Question),
+    /// Lets the model search and query step by step until it answers
+    #[command(after_help = ENDINGS)]
+    Agent(AgentArgs),
+    /// Lists what agents did, newest first
+    Transcripts {
+        /// Most of them
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Is a plugin: reads one request from standard input and writes one response to standard output
+    Plugin {
+        #[command(flatten)]
+        over: OverArgs,
+    },
+}
+
+/// What is used this once instead of the choice.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct OverArgs {
+    /// Another backend, this once
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// Another model, this once
+    #[arg(long)]
+    model: Option<String>,
+    /// A command that speaks the plugin protocol, this once
+    #[arg(long, visible_alias = "llm-plugin", value_name = "PROGRAM")]
+    command: Option<String>,
+    /// An argument of that command; may be given several times
+    #[arg(
+        long = "arg",
+        visible_alias = "llm-plugin-arg",
+        value_name = "ARG",
+        requires = "command",
+        allow_hyphen_values = true
+    )]
+    args: Vec<String>,
+}
+
+/// How long somebody is willing to wait.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct TimeArgs {
+    /// Seconds for everything; 180 when absent, 600 for proposals, never more than VIC_LLM_MAX_SECONDS
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: Option<u64>,
+}
+
+impl TimeArgs {
+    fn time(self) -> Option<Duration> {
+        self.seconds.map(Duration::from_secs)
+    }
+}
+
+/// [`BackendKind`] as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Backend {
+    /// No model
+    Mock,
+    /// An Ollama server
+    Ollama,
+    /// An OpenAI-compatible server
+    Openai,
+    /// A command
+    Command,
+}
+
+#[derive(Debug, clap::Args)]
+struct Question {
+    /// The question, in plain words
+    #[arg(required = true)]
+    question: Vec<String>,
+    #[command(flatten)]
+    over: OverArgs,
+    #[command(flatten)]
+    time: TimeArgs,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct AgentArgs {
+    #[command(flatten)]
+    question: Question,
+    /// Print every call with its result
+    #[arg(long)]
+    trace: bool,
+    /// Most steps of the model
+    #[arg(long, default_value_t = Bounds::default().steps, value_parser = clap::value_parser!(u32).range(1..=100))]
+    max_steps: u32,
+    /// Most tokens sent and received
+    #[arg(long, default_value_t = Bounds::default().tokens, value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: u64,
+}
+
+impl OverArgs {
+    /// The same for the daemon.
+    pub fn over(self, time: TimeArgs) -> Result<Override> {
+        let backend = self.backend.map(|it| match it {
+            Backend::Mock => BackendKind::Mock,
+            Backend::Ollama => BackendKind::Ollama,
+            Backend::Openai => BackendKind::OpenAi,
+            Backend::Command => BackendKind::Command,
+        });
+        let command = self.command.map(|program| line(program, self.args)).transpose()?;
+        Ok(Override { backend, model: self.model, command, time: time.time() })
+    }
+}
+
+/// A command as it was typed here.
+fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
+    let folder = std::env::current_dir().at("find", std::path::Path::new("."))?;
+    Ok(CommandLine { program, args, folder })
+}
+
+/// Does what was asked.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    match args.command {
+        Command::Status { over, output } => {
+            let status = assist(config, Work::Status, over, TimeArgs::default()).await?;
+            show(printer, output, &status, told_status)
+        }
+        Command::Use(args) => engine::run("llm-use", &args, printer),
+        Command::Model { name } => engine::run("llm-model", &engine::Args { arguments: vec![name.into()] }, printer),
+        Command::Ask(it) => {
+            let found = assist(config, Work::Ask(it.question.join(" ")), it.over, it.time).await?;
+            show(printer, it.output, &found, told_rows)
+        }
+        Command::Answer(it) => {
+            let found = assist(config, Work::Answer(it.question.join(" ")), it.over, it.time).await?;
+            show(printer, it.output, &found, told_answer)
+        }
+        Command::Agent(it) => agent(it, config, printer).await,
+        Command::Transcripts { limit, output } => {
+            let all = assist(config, Work::Transcripts(limit), OverArgs::default(), TimeArgs::default()).await?;
+            show(printer, output, &all, told_transcripts)
+        }
+        Command::Plugin { over } => plugin(over, config, printer).await,
+    }
+}
+
+async fn assist(config: &Config, work: Work, over: OverArgs, time: TimeArgs) -> Result<Value> {
+    let over = over.over(time)?;
+    Client::connect_or_start(config).await?.assist(work, over).await
+}
+
+fn show(printer: &mut Printer, output: FormatArgs, it: &Value, told: fn(&Value) -> String) -> Result<()> {
+    match output.format {
+        Format::Json => printer.json(it),
+        Format::Human => printer.raw(&told(it)),
+    }
+}
+
+async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let Question { question, over, time, output } = it.question;
+    let usual = Bounds::default();
+    let bounds = Bounds { steps: it.max_steps, time: time.time().unwrap_or(usual.time), tokens: it.max_tokens };
+    let mut report = assist(config, Work::Agent(question.join(" "), bounds), over, time).await?;
+    match output.format {
+        Format::Human => {
+            let trace = if it.trace { told_trace(&report) } else { String::new() };
+            printer.raw(&(trace + &told_report(&report)))?;
+        }
+        Format::Json => {
+            if !it.trace
+                && let Some(map) = report.as_object_mut()
+            {
+                map.shift_remove("transcript");
+            }
+            printer.json(&report)?;
+        }
+    }
+    // The report is the result in any case; the code says how it ended.
+    printer.flush()?;
+    unanswered(&report).map_or(Ok(()), Err)
+}
+
+/// The error that a report without an answer is, see [`ENDINGS`].
+fn unanswered(report: &Value) -> Option<Error> {
+    let ended = field(report, "ended");
+    let (code, hint) = match ended {
+        "answered" | "nothing_found" => return None,
+        "uncited" | "stuck" => (ErrorCode::FailedPrecondition, "another model may do better: --model"),
+        "steps" => (ErrorCode::ResourceExhausted, "allow more: --max-steps"),
+        "tokens" => (ErrorCode::ResourceExhausted, "allow more: --max-tokens"),
+        "time" => (ErrorCode::DeadlineExceeded, "allow more: --seconds"),
+        _ => {
+            let problem = &report["error"];
+            let code = ErrorCode::from_name(field(problem, "code")).unwrap_or(ErrorCode::Internal);
+            let error = Error::new(code, field(problem, "message"));
+            return Some(problem["hint"].as_str().map_or(error.clone(), |it| error.hint(it)));
+        }
+    };
+    Some(Error::new(code, format!("the agent ended without an answer: {ended}")).hint(hint))
+}
+
+/// One request, one response; a failure is a response too, so that the host can tell it.
+async fn plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let mut request = String::new();
+    let read = std::io::stdin().lock().take(MAX_PLUGIN_REQUEST).read_to_string(&mut request);
+    read.map_err(|error| Error::invalid(format!("cannot read the request: {error}")))?;
+    let response = assist(config, Work::Plugin(request), over, TimeArgs::default()).await;
+    let response = response.unwrap_or_else(|error| serde_json::json!({ "error": error.message }));
+    printer.line(&text::visible_json(&response.to_string()))
+}
+
+fn field<'a>(it: &'a Value, name: &str) -> &'a str {
+    it[name].as_str().unwrap_or_default()
+}
+
+fn list<'a>(it: &'a Value, name: &str) -> &'a [Value] {
+    it[name].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn told_status(it: &Value) -> String {
+    let mut out = String::new();
+    let what = if it["command"].is_string() { field(it, "command") } else { field(it, "model") };
+    let ready = if it["ready"] == true { "ready" } else { "not ready" };
+    let _ = writeln!(out, "{}: {}, {ready}, {}", field(it, "backend"), text::visible(what), field(it, "privacy_mode"));
+    if let Some(problem) = it["problem"].as_str() {
+        let _ = writeln!(out, "{}", text::visible(problem));
+    }
+    let models: Vec<&str> = list(&it["capabilities"], "models").iter().filter_map(|it| it["id"].as_str()).collect();
+    if !models.is_empty() {
+        let _ = writeln!(out, "models: {}", text::visible(&models.join(", ")));
+    }
+    if let Some(tokens) = it["limits"]["context_tokens"].as_u64() {
+        let _ = writeln!(out, "context: {tokens} tokens");
+    }
+    let tools: Vec<&str> = list(it, "tools").iter().filter_map(Value::as_str).collect();
+    let _ = writeln!(out, "tools: {}", text::visible(&tools.join(", ")));
+    notes(&mut out, it);
+    out
+}
+
+fn told_rows(it: &Value) -> String {
+    let mut out = String::new();
+    let query = &it["query"];
+    let shown = query["axql"].as_str().map_or_else(|| query["query_ir_v1"].to_string(), String::from);
+    let _ = writeln!(out, "{}", text::visible(&shown));
+    for row in list(&it["results"], "rows") {
+        let cells = row.as_object().into_iter().flatten().map(|(name, it)| format!("{name} = {}", cell(it)));
+        let _ = writeln!(out, "{}", text::visible(&cells.collect::<Vec<_>>().join("  ")));
+    }
+    let rows = list(&it["results"], "rows").len() as u64;
+    let more = if it["results"]["truncated"] == true { " and more" } else { "" };
+    let _ = writeln!(out, "{}{more}", text::plural(rows, "row"));
+    notes(&mut out, it);
+    out
+}
+
+fn cell(it: &Value) -> String {
+    match (it["name"].as_str(), it["entity_type"].as_str()) {
+        (Some(name), Some(kind)) => format!("{name} ({kind} #{})", it["id"]),
+        (Some(name), None) => name.to_string(),
+        _ => it.to_string(),
+    }
+}
+
+fn told_answer(it: &Value) -> String {
+    format!("{}\n\n{}", text::visible_lines(field(it, "answer")), told_rows(it))
+}
+
+fn told_report(it: &Value) -> String {
+    let mut out = format!("{}\n", text::visible_lines(field(it, "answer")));
+    for cited in list(it, "citations") {
+        let place = match cited["path"].as_str() {
+            Some(path) => format!("{}: {path}", field(cited, "citation")),
+            None => field(cited, "citation").to_string(),
+        };
+        let _ = writeln!(out, "  {}", text::visible(&place));
+    }
+    for query in list(it, "queries").iter().filter_map(Value::as_str) {
+        let _ = writeln!(out, "query: {}", text::visible(query));
+    }
+    notes(&mut out, it);
+    let steps = text::plural(it["steps"].as_u64().unwrap_or(0), "step");
+    let seconds = it["elapsed_ms"].as_f64().unwrap_or(0.0) / 1e3;
+    let _ = writeln!(
+        out,
+        "{}, {steps}, {} ({})",
+        field(it, "ended"),
+        text::duration(seconds),
+        text::visible(field(it, "model"))
+    );
+    out
+}
+
+fn told_trace(it: &Value) -> String {
+    let mut out = String::new();
+    for step in list(it, "transcript") {
+        let _ = writeln!(out, "> {} {}", text::visible(field(step, "tool")), text::visible(&step["args"].to_string()));
+        let _ = writeln!(out, "{}", text::wrap(&step["result"].to_string(), 2, 20));
+    }
+    out
+}
+
+fn told_transcripts(it: &Value) -> String {
+    let all = it.as_array().map(Vec::as_slice).unwrap_or_default();
+    if all.is_empty() {
+        return "no agent was asked anything yet\n".into();
+    }
+    let mut out = String::new();
+    for record in all {
+        let time = record["time_ms"].as_i64().and_then(chrono::DateTime::<chrono::Utc>::from_timestamp_millis);
+        let time = time.map(|it| it.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default();
+        let ended = field(&record["report"], "ended");
+        let line = format!("{time}  {ended:<13}  {}  ({})", field(record, "question"), field(record, "model"));
+        let _ = writeln!(out, "{}", text::visible(&line));
+    }
+    out
+}
+
+fn notes(out: &mut String, it: &Value) {
+    for note in list(it, "notes").iter().filter_map(Value::as_str) {
+        let _ = writeln!(out, "note: {}", text::visible(note));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_reads_like_this_and_cannot_write_to_the_terminal() {
+        let report = json!({
+            "answer": "The hive weighed 31 kg.\u{1b}[2J", "ended": "answered", "model": "m (ollama)", "steps": 2,
+            "elapsed_ms": 1500, "queries": [], "notes": ["fine"],
+            "citations": [{ "citation": "bees.md, line 1", "path": "/w/bees.md", "place": "line 1", "checked": "file" }],
+            "transcript": [{ "tool": "semantic_search", "args": { "query": "hive" }, "result": { "hits": [] } }],
+        });
+        let expected = "\
+The hive weighed 31 kg.\\u{1b}[2J
+  bees.md, line 1: /w/bees.md
+note: fine
+answered, 2 steps, 1.5 s (m (ollama))
+";
+        assert_eq!(told_report(&report), expected);
+        assert_eq!(told_trace(&report), "> semantic_search {\"query\":\"hive\"}\n  {\"hits\":[]}\n");
+    }
+
+    #[test]
+    fn every_ending_has_its_code() {
+        for (ended, code) in [
+            ("answered", None),
+            ("nothing_found", None),
+            ("uncited", Some(6)),
+            ("stuck", Some(6)),
+            ("steps", Some(8)),
+            ("tokens", Some(8)),
+            ("time", Some(9)),
+            ("failed", Some(4)),
+        ] {
+            let report = json!({ "ended": ended, "error": { "code": "unavailable", "message": "x", "hint": "run x" } });
+            let error = unanswered(&report);
+            assert_eq!(error.as_ref().map(|it| it.code.exit_code()), code, "{ended}");
+            assert!(error.is_none_or(|it| it.hint.is_some()), "{ended}");
+        }
+    }
+
+    #[test]
+    fn rows_read_like_this() {
+        let found = json!({
+            "query": { "kind": "axql", "axql": "select ?x where ?x is Node" }, "notes": [],
+            "results": { "vars": ["?x"], "truncated": false,
+                         "rows": [{ "?x": { "id": 1, "entity_type": "Node", "name": "b" } }] },
+        });
+        assert_eq!(told_rows(&found), "select ?x where ?x is Node\n?x = b (Node #1)\n1 row\n");
+    }
+}

@@ -1,0 +1,42 @@
+//! `vic similar`: files like a file.
+
+use std::path::PathBuf;
+
+use crate::filter::FilterArgs;
+use crate::output::{FormatArgs, Printer};
+use crate::{ask, values};
+use vic_protocol::client::Client;
+use vic_protocol::config::Config;
+use vic_protocol::error::Result;
+use vic_protocol::model::SimilarRequest;
+
+/// Arguments of `vic similar`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The file; it must be in the index
+    path: PathBuf,
+    /// Only below this folder
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Most files in the answer
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// Asks, and prints.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let client = Client::connect_or_start(config).await?;
+    let (path, _) = values::named_place(&client, &args.path).await?;
+    let request = SimilarRequest {
+        path,
+        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
+        limit: Some(args.limit),
+        filters: args.filter.l0(),
+    };
+    let response = client.similar(request).await?;
+    ask::print(&response, args.output.format, printer)
+}

@@ -1,0 +1,94 @@
+//! `vic view`: which documents a verb of the contract works on.
+
+use clap::Subcommand;
+use serde_json::{Map, Value};
+
+use crate::corpus;
+use crate::output::Printer;
+use vic_protocol::client::Client;
+use vic_protocol::config::Config;
+use vic_protocol::error::Result;
+use vic_protocol::model::CorpusCall;
+
+/// Arguments of `vic view`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Saves a view: a filter, a set of files, or a session
+    Create(Create),
+    /// Lists the views and the sessions
+    List,
+    /// Shows a view and its documents
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Forgets a view, or a session with the texts that it keeps; files stay
+    Delete {
+        /// Its name
+        #[arg(required_unless_present = "session", conflicts_with = "session")]
+        name: Option<String>,
+        /// The number of a session
+        #[arg(long)]
+        session: Option<i64>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Its name
+    #[arg(long)]
+    name: String,
+    /// A filter over metadata, e.g. "content_type=academic AND citations>50"
+    #[arg(long)]
+    filter: Option<String>,
+    /// Files by number or path, separated by commas
+    #[arg(long, alias = "urls", value_delimiter = ',')]
+    files: Vec<String>,
+    /// The files of an ingest run
+    #[arg(long)]
+    session: Option<i64>,
+    /// Only files changed since a date, or for e.g. `30 days`
+    #[arg(long)]
+    since: Option<String>,
+    /// Follows the index: new files that fit belong to it
+    #[arg(long)]
+    auto_update: bool,
+}
+
+/// Asks, and prints.
+pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let call = CorpusCall { verb: "VIEW".into(), request: request(args.action) };
+    let reply = Client::connect_or_start(config).await?.corpus(call).await?;
+    corpus::print(&reply, printer)
+}
+
+fn request(action: Action) -> Map<String, Value> {
+    let (name, fields) = match action {
+        Action::List => ("list", vec![]),
+        Action::Show { name } => ("show", vec![("name", Value::from(name))]),
+        Action::Delete { name, session } => {
+            let given = [("name", Value::from(name)), ("session", Value::from(session))];
+            ("delete", given.into_iter().filter(|it| !it.1.is_null()).collect())
+        }
+        Action::Create(Create { name, filter, files, session, since, auto_update }) => {
+            let files: Option<Value> = (!files.is_empty()).then(|| files.into());
+            let fields = vec![
+                ("name", name.into()),
+                ("filter", filter.into()),
+                ("files", files.unwrap_or_default()),
+                ("session", session.into()),
+                ("since", since.into()),
+                ("auto_update", auto_update.into()),
+            ];
+            ("create", fields.into_iter().filter(|it: &(&str, Value)| !it.1.is_null() && it.1 != false).collect())
+        }
+    };
+    let fields = fields.into_iter().map(|(name, value)| (name.to_string(), value));
+    std::iter::once(("action".to_string(), name.into())).chain(fields).collect()
+}

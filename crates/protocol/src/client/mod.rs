@@ -1,0 +1,339 @@
+//! Typed gRPC client for `vicd`, over its Unix socket.
+//!
+//! Takes and gives hand-over types only; the wire stays inside. Every failure is an [`Error`] with the code and the hint
+//! that the daemon gave, or with [`ErrorCode::Unavailable`] when there is no daemon to ask. Starting one is
+//! [`Client::connect_or_start`]'s; nothing here touches the store or a model.
+
+use std::time::Duration;
+
+use futures::stream::{Stream, StreamExt};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root, SimilarRequest,
+    Status, SyncReport, SyncRequest, TableRequest, TableResponse,
+};
+use crate::proto::convert::{into_all, try_into_all};
+use crate::proto::{MAX_RESPONSE, grpc_status, wire};
+
+mod graph;
+mod llm;
+mod start;
+
+pub use llm::Work;
+pub use start::{last_error, no_vicd, tell_waits, vicd, vicd_command};
+
+/// The version of this client.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How long connecting to the socket may take. It is local: longer means that nobody accepts.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a daemon that is to answer is asked whether it is there: an answer may take hours, and the system accepts what
+/// a daemon that hangs never looks at.
+const ASKED_EVERY: Duration = Duration::from_secs(10);
+/// How long it may leave that unanswered; far more than a busy machine needs.
+const SILENT_FOR: Duration = Duration::from_secs(30);
+
+/// Vectors of [`Client::embed`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embeddings {
+    /// One for each text, in order: `dimension` long, L2 norm 1.
+    pub vectors: Vec<Vec<f32>>,
+    /// The model. Vectors of different models must not be compared.
+    pub model: String,
+    /// Length of each vector; 0 when there were no texts.
+    pub dimension: u32,
+}
+
+/// A connection to a running daemon. Cheap to clone; reconnects by itself.
+#[derive(Clone, Debug)]
+pub struct Client {
+    stub: wire::vic_client::VicClient<Channel>,
+    graph: wire::graph_client::GraphClient<Channel>,
+    llm: wire::llm_client::LlmClient<Channel>,
+}
+
+impl Client {
+    /// Connects to the daemon of that configuration's data directory.
+    ///
+    /// # Errors
+    /// `Unavailable` when none runs, `PermissionDenied` when it is another user's.
+    pub async fn connect(config: &Config) -> Result<Client> {
+        let socket = config.socket_path();
+        let path = socket.clone();
+        let connector = tower::service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        // The connector decides where it goes; the name only has to be one that the daemon takes for local.
+        let channel = Endpoint::from_static("http://localhost")
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(ASKED_EVERY)
+            .keep_alive_timeout(SILENT_FOR)
+            .keep_alive_while_idle(true)
+            .connect_with_connector(connector)
+            .await
+            .map_err(|error| start::connect_error(config, &error))?;
+        let graph = wire::graph_client::GraphClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
+        let llm = wire::llm_client::LlmClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
+        let stub = wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
+        Ok(Client { stub, graph, llm })
+    }
+
+    /// Connects, and starts a daemon first when none runs.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon ends, or does not come up
+    /// within five minutes.
+    pub async fn connect_or_start(config: &Config) -> Result<Client> {
+        start::connect_or_start(config).await
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        reply(self.stub().ask(wire::AskRequest::from(request)).await)?.try_into()
+    }
+
+    /// Answers a question without a summary.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        reply(self.stub().search(wire::AskRequest::from(request)).await)?.try_into()
+    }
+
+    /// Answers a question step by step.
+    ///
+    /// # Errors
+    /// As the daemon says, at once or as an item.
+    pub async fn ask_stream(&self, request: AskRequest) -> Result<impl Stream<Item = Result<AskEvent>> + Send + use<>> {
+        let stream = reply(self.stub().ask_stream(wire::AskRequest::from(request)).await)?;
+        Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
+    }
+
+    /// Finds files like a file.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        reply(self.stub().similar(wire::SimilarRequest::from(request)).await)?.try_into()
+    }
+
+    /// Finds lines of the indexed text.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+        Ok(reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
+    }
+
+    /// Answers about a table of a file.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        Ok(reply(self.stub().table(wire::TableRequest::from(request)).await)?.into())
+    }
+
+    /// Carries out a verb of the contract; what is refused is a reply too.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        reply(self.stub().corpus(wire::CorpusRequest::from(call)).await)?.try_into()
+    }
+
+    /// Returns at most `limit` outbound requests (at most 10,000; 0 is 100), newest first.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        try_into_all(reply(self.stub().list_audit(wire::ListAuditRequest { limit }).await)?.records)
+    }
+
+    /// Starts an index job and returns its first snapshot.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        reply(self.stub().start_index(wire::IndexRequest::from(request)).await)?.try_into()
+    }
+
+    /// Starts an index job and follows it, as [`Client::watch_job`] does.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn index(&self, request: IndexRequest) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
+        Ok(snapshots(reply(self.stub().index(wire::IndexRequest::from(request)).await)?))
+    }
+
+    /// Follows a job: its snapshot now, then after every change, the final one last. Dropping the stream does not stop the
+    /// job.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn watch_job(&self, job_id: &str) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
+        Ok(snapshots(reply(self.stub().watch_job(wire::WatchJobRequest { job_id: job_id.into() }).await)?))
+    }
+
+    /// Returns a job's present or last snapshot.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
+        reply(self.stub().get_job(wire::GetJobRequest { job_id: job_id.into() }).await)?.try_into()
+    }
+
+    /// Returns at most `limit` jobs (at most 1000; 0 is 20), newest first.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        try_into_all(reply(self.stub().list_jobs(wire::ListJobsRequest { limit }).await)?.jobs)
+    }
+
+    /// Asks a job to stop and returns its snapshot.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
+        reply(self.stub().cancel_job(wire::CancelJobRequest { job_id: job_id.into() }).await)?.try_into()
+    }
+
+    /// Waits until everything that changed before is searchable.
+    ///
+    /// # Errors
+    /// `DeadlineExceeded`, `FailedPrecondition` while indexing pauses, and as the daemon says.
+    pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        Ok(reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
+    }
+
+    /// Stops reading files for a while.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        reply(self.stub().pause(wire::PauseRequest::from(request)).await)?.try_into()
+    }
+
+    /// Ends a pause that was asked for.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn resume(&self) -> Result<PauseState> {
+        reply(self.stub().resume(wire::ResumeRequest {}).await)?.try_into()
+    }
+
+    /// Returns the state of daemon and index.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn status(&self) -> Result<Status> {
+        reply(self.stub().get_status(wire::GetStatusRequest {}).await)?.try_into()
+    }
+
+    /// Returns one page of the files that match: at most `limit` (at most 10,000; 0 is 100) after the first `offset`, and
+    /// how many match in all.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        let request = wire::ListFilesRequest { filter: Some(filter.into()), limit, offset };
+        let page = reply(self.stub().list_files(request).await)?;
+        Ok((try_into_all(page.files)?, page.total))
+    }
+
+    /// Returns the extracted text of a file below a root, or of a place in it: an absolute path or one below a root, or
+    /// `archive.zip!/member`.
+    ///
+    /// # Errors
+    /// `NotFound`, `PermissionDenied` outside every root, and as the daemon says.
+    pub async fn read(&self, path: &str, place: &Place) -> Result<Document> {
+        let request = wire::ReadFileRequest { path: path.into(), place: Some(place.clone().into()) };
+        reply(self.stub().read_file(request).await)?.try_into()
+    }
+
+    /// Returns every root.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn roots(&self) -> Result<Vec<Root>> {
+        Ok(into_all(reply(self.stub().list_roots(wire::ListRootsRequest {}).await)?.roots))
+    }
+
+    /// Adds a folder by its absolute path.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn add_root(&self, path: &str) -> Result<Root> {
+        Ok(reply(self.stub().add_root(wire::AddRootRequest { path: path.into() }).await)?.into())
+    }
+
+    /// Forgets a folder and what the index knows of it.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn remove_root(&self, path: &str) -> Result<()> {
+        reply(self.stub().remove_root(wire::RemoveRootRequest { path: path.into() }).await).map(|_| ())
+    }
+
+    /// Embeds at most 2048 texts, as questions or as passages.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Embeddings> {
+        let wire::EmbedResponse { vectors, model, dimension } =
+            reply(self.stub().embed(wire::EmbedRequest { texts, query }).await)?;
+        Ok(Embeddings { vectors: vectors.into_iter().map(|it| it.values).collect(), model, dimension })
+    }
+
+    /// Begins the end of the daemon; it may still run for a moment afterwards.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn shutdown(&self) -> Result<()> {
+        reply(self.stub().shutdown(wire::ShutdownRequest {}).await).map(|_| ())
+    }
+
+    /// The generated stub wants to be mutable; a clone shares the connection.
+    fn stub(&self) -> wire::vic_client::VicClient<Channel> {
+        self.stub.clone()
+    }
+}
+
+/// Says what to do when daemon and client are of different versions.
+pub fn version_warning(status: &Status) -> Option<String> {
+    (status.version != VERSION).then(|| {
+        format!(
+            "vicd is version {}, vic is {VERSION}: `vic daemon stop`, and the next command starts the new one",
+            status.version
+        )
+    })
+}
+
+fn reply<T>(result: Result<tonic::Response<T>, tonic::Status>) -> Result<T> {
+    result.map(tonic::Response::into_inner).map_err(|status| call_error(&status))
+}
+
+fn snapshots(stream: tonic::Streaming<wire::JobSnapshot>) -> impl Stream<Item = Result<JobSnapshot>> + Send + use<> {
+    stream.map(|item| item.map_err(|status| call_error(&status))?.try_into())
+}
+
+/// Tells what the daemon said from what happened to the connection.
+fn call_error(status: &tonic::Status) -> Error {
+    let error = grpc_status::into_error(status);
+    if std::error::Error::source(status).is_none() {
+        return error;
+    }
+    Error::new(ErrorCode::Unavailable, format!("lost the connection to vicd: {}", error.message))
+        .hint("try again; `vic daemon status` says whether it runs, its log says why not")
+}

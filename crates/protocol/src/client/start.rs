@@ -1,0 +1,425 @@
+//! Starts `vicd` when none runs, and says why when it does not come up.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::config::Config;
+use crate::data_dir::lock;
+use crate::data_dir::directory;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// How long a daemon that lives may take to answer: it loads a model, heals the store and loads the index first, which
+/// takes minutes for millions of chunks on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// The user is told what is waited for after so long.
+const TELL_AFTER: Duration = Duration::from_secs(3);
+
+/// Pause between two looks at the socket: short, because the user waits.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How much of the log is read to find its last lines.
+const LOG_TAIL: u64 = 8 << 10;
+
+/// A log of more than that is kept aside at the next start, and a new one begun.
+const LARGE_LOG_BYTES: u64 = 16 << 20;
+
+/// Whoever waits for the end of a process needs little.
+const REAPER_STACK_BYTES: usize = 64 << 10;
+
+/// Lines of the log that an error shows.
+const LOG_LINES: usize = 5;
+
+/// Who is told what this process waits for; nobody unless somebody asked.
+static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Has what is waited for told, once for each start that takes long.
+pub fn tell_waits(listener: fn(&str)) {
+    // Whoever asked first is told.
+    let _second = LISTENER.set(listener);
+}
+
+/// See [`Client::connect_or_start`].
+pub async fn connect_or_start(config: &Config) -> Result<Client> {
+    let client = match Client::connect(config).await {
+        Err(error) if error.code == ErrorCode::Unavailable => None,
+        connected => Some(connected?),
+    };
+    match client {
+        // It names its address when it is ready to answer.
+        Some(client) if config.address_path().exists() => Ok(client),
+        begun => Start::new(config, begun.is_some())?.wait().await,
+    }
+}
+
+/// A daemon that is about to answer.
+struct Start<'a> {
+    config: &'a Config,
+    begun: Instant,
+    /// Where the log of this start begins.
+    log_start: u64,
+    /// Whether the user knows what is waited for.
+    told: bool,
+    /// The daemon that was started here; none where somebody else had started one.
+    child: Option<Child>,
+    /// How that ended.
+    exited: Option<ExitStatus>,
+}
+
+impl<'a> Start<'a> {
+    /// Starts a daemon, unless one is starting.
+    fn new(config: &'a Config, starting: bool) -> Result<Start<'a>> {
+        // What we are about to write must not be the first thing of ours in a folder of something else.
+        directory::prepare(config)?;
+        if !starting {
+            begin_anew_if_large(&config.log_path());
+        }
+        let log_start = std::fs::metadata(config.log_path()).map_or(0, |log| log.len());
+        let child = if starting { None } else { Some(spawn(config)?) };
+        Ok(Start { config, begun: Instant::now(), log_start, told: false, child, exited: None })
+    }
+
+    /// Waits for an answer as long as there is a daemon that may give one.
+    async fn wait(mut self) -> Result<Client> {
+        let config = self.config;
+        loop {
+            let mut answer = std::pin::pin!(answering(config));
+            let answered = loop {
+                tokio::select! {
+                    answered = &mut answer => break answered,
+                    () = tokio::time::sleep(POLL) => self.look()?,
+                }
+            };
+            match answered {
+                Err(error) if error.code == ErrorCode::Unavailable => {}
+                answered => {
+                    reap(self.child);
+                    return answered;
+                }
+            }
+            if self.child.is_none() {
+                // The one that was starting has ended: it is our turn.
+                self.child = Some(spawn(config)?);
+            }
+            self.look()?;
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Looks at the process, and says why there is nothing to wait for any more.
+    fn look(&mut self) -> Result<()> {
+        if self.exited.is_none()
+            && let Some(child) = &mut self.child
+        {
+            self.exited = child.try_wait().at("wait for", Path::new("vicd"))?;
+        }
+        match self.exited {
+            Some(status) if found_it_locked(status) => self.look_at_other()?,
+            Some(status) => {
+                let log = tail(&self.config.log_path(), self.log_start).unwrap_or_default();
+                return Err(last_error(&log, status.code())
+                    .unwrap_or_else(|| failed(self.config, self.log_start, &format!("vicd ended with {status}"))));
+            }
+            None => {}
+        }
+        if self.begun.elapsed() > PATIENCE {
+            let problem = format!("vicd does not answer after {} minutes", PATIENCE.as_secs() / 60);
+            return Err(failed(self.config, self.log_start, &problem));
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Looks at somebody else's daemon, which was faster and will answer soon.
+    fn look_at_other(&mut self) -> Result<()> {
+        let Some(pid) = lock::holder(self.config) else {
+            // Who held the lock was about to end: it is our turn again.
+            self.child = Some(spawn(self.config)?);
+            self.exited = None;
+            return Ok(());
+        };
+        // One that is only starting has not named its address yet.
+        let ready = self.config.address_path().exists();
+        if ready && !self.config.socket_path().exists() && self.begun.elapsed() > TELL_AFTER {
+            return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
+                .hint("`vic daemon stop`, then try again"));
+        }
+        Ok(())
+    }
+
+    /// Says what is waited for, once, when it takes long.
+    fn tell(&mut self) {
+        if self.told || self.begun.elapsed() < TELL_AFTER {
+            return;
+        }
+        self.told = true;
+        let Some(listener) = LISTENER.get() else { return };
+        let own = self.child.as_ref().filter(|_| self.exited.is_none()).map(Child::id);
+        let process =
+            own.or_else(|| lock::holder(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        listener(&format!(
+            "waiting for vicd{process}, which opens the index; a large one takes some minutes; it writes to `{}`",
+            self.config.log_path().display()
+        ));
+    }
+}
+
+/// Asks for the end of a daemon, whenever that comes: who lives longer than it (`vic mcp`, `vic repl`) would keep a dead
+/// process.
+fn reap(child: Option<Child>) {
+    let Some(mut child) = child else { return };
+    let waits = std::thread::Builder::new().name("vicd".into()).stack_size(REAPER_STACK_BYTES);
+    // Without a thread it stays one until this process ends.
+    let _left = waits.spawn(move || child.wait());
+}
+
+/// Says whether a daemon ended because another one has the data directory.
+fn found_it_locked(status: ExitStatus) -> bool {
+    status.code() == Some(ErrorCode::Locked.exit_code().into())
+}
+
+/// Connects to a daemon that not only listens but answers.
+async fn answering(config: &Config) -> Result<Client> {
+    let client = Client::connect(config).await?;
+    client.status().await.map(|_| client)
+}
+
+/// Returns the command that runs `vicd`: the one beside this program, else the one in `PATH`.
+pub fn vicd() -> Command {
+    let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("vicd")).filter(|path| path.is_file());
+    Command::new(beside.as_deref().map_or(OsStr::new("vicd"), Path::as_os_str))
+}
+
+/// The error for a `vicd` that is missing.
+pub fn no_vicd() -> Error {
+    Error::not_found("there is no `vicd` beside `vic` or in PATH").hint("install both programs in the same folder")
+}
+
+/// Returns the command that runs the daemon of that configuration.
+pub fn vicd_command(config: &Config) -> Command {
+    let mut command = vicd();
+    // Relative paths were resolved against our working directory; the daemon's is another.
+    command.env("VIC_DATA_DIR", &config.data_dir);
+    command.env("VIC_DB_PATH", &config.db_path);
+    command.env("VIC_JOB_DB_PATH", &config.job_db_path);
+    command.env("VIC_LISTEN", config.listen.to_string());
+    if let Some(dir) = config.model_dirs.first() {
+        command.env("VIC_MODELS_DIR", dir);
+    }
+    if let Some(root) = &config.warehouse_root {
+        command.env("VIC_WAREHOUSE_ROOT", root);
+    }
+    if let Some(certificates) = &config.servers_ca {
+        command.env("VIC_SERVERS_CA", certificates);
+    }
+    if let Some(files) = &config.bridge.tls {
+        command.env("VIC_BRIDGE_TLS_CERT", &files.certificate).env("VIC_BRIDGE_TLS_KEY", &files.key);
+    }
+    command
+}
+
+fn spawn(config: &Config) -> Result<Child> {
+    let log_path = config.log_path();
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).at("open", &log_path)?;
+    let mut command = vicd_command(config);
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().at("open", &log_path)?)
+        .stderr(log)
+        // Else the daemon would keep the file system of our working directory busy.
+        .current_dir(&config.data_dir);
+    detach(&mut command);
+    let program = PathBuf::from(command.get_program());
+    command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => no_vicd(),
+        _ => Error::io("start", &program, &error),
+    })
+}
+
+/// Keeps a large log under another name, in place of the one before it.
+fn begin_anew_if_large(log: &Path) {
+    if log.metadata().is_ok_and(|it| it.len() > LARGE_LOG_BYTES) {
+        // Without it the log goes on: nothing is lost.
+        let _ = std::fs::rename(log, log.with_extension("log.1"));
+    }
+}
+
+/// Makes the daemon outlive our terminal.
+#[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
+fn detach(command: &mut Command) {
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. setsid is one, and it allocates nothing.
+    unsafe {
+        command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(io::Error::from));
+    }
+}
+
+/// The error that a program ended with, as it wrote it last of all: `error: ...` on a line of its own, perhaps followed by
+/// `hint: ...`.
+pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
+    let code = ErrorCode::ALL.into_iter().find(|it| Some(i32::from(it.exit_code())) == exit_code)?;
+    let output = format!("\n{output}");
+    let (_, words) = output.rsplit_once("\nerror: ")?;
+    let (message, hint) = words.split_once("\nhint: ").unwrap_or((words, ""));
+    let error = Error::new(code, message.trim());
+    Some(if hint.is_empty() { error } else { error.hint(hint.trim()) })
+}
+
+/// Says what the last lines of the log say.
+fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
+    let log_path = config.log_path();
+    let message = match last_lines(&log_path, log_start) {
+        Ok(lines) if !lines.is_empty() => format!("{problem}: {lines}"),
+        Ok(_) | Err(_) => problem.to_string(),
+    };
+    Error::new(ErrorCode::Unavailable, message).hint(format!("see `{}`", log_path.display()))
+}
+
+/// Returns the last lines that were written after `start`.
+fn last_lines(path: &Path, start: u64) -> io::Result<String> {
+    let text = tail(path, start)?;
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join(" | "))
+}
+
+/// Returns the end of what was written after `start`.
+fn tail(path: &Path, start: u64) -> io::Result<String> {
+    let mut log = File::open(path)?;
+    let length = log.metadata()?.len();
+    log.seek(SeekFrom::Start(start.max(length.saturating_sub(LOG_TAIL))))?;
+    let mut bytes = Vec::new();
+    log.take(LOG_TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Says why nobody took the connection.
+pub fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
+    let kind = std::iter::successors(Some(error), |error| error.source())
+        .find_map(|error| error.downcast_ref::<io::Error>())
+        .map(io::Error::kind);
+    let socket = config.socket_path();
+    match kind {
+        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Error::new(ErrorCode::Unavailable, format!("no vicd is running for `{}`", config.data_dir.display()))
+                .hint("vic daemon start")
+        }
+        Some(kind @ io::ErrorKind::PermissionDenied) => Error::io("connect to", &socket, &io::Error::from(kind)),
+        Some(io::ErrorKind::InvalidInput) => {
+            Error::invalid(format!("the path of the socket is too long: `{}`", socket.display()))
+                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most some 90 bytes")
+        }
+        _ => Error::new(ErrorCode::Unavailable, format!("cannot connect to `{}`: {error}", socket.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_was_typed_in_another_folder_reaches_the_daemon_as_it_was_meant() {
+        const PATHS: [&str; 8] = [
+            "VIC_DATA_DIR",
+            "VIC_DB_PATH",
+            "VIC_JOB_DB_PATH",
+            "VIC_MODELS_DIR",
+            "VIC_WAREHOUSE_ROOT",
+            "VIC_BRIDGE_TLS_CERT",
+            "VIC_BRIDGE_TLS_KEY",
+            "VIC_SERVERS_CA",
+        ];
+        let config = Config::from_lookup(&|name| PATHS.contains(&name).then(|| "some/where".into())).unwrap();
+        let command = vicd_command(&config);
+        for name in PATHS {
+            let handed = command.get_envs().find(|it| it.0 == name).and_then(|it| it.1).map(Path::new);
+            assert!(handed.is_some_and(|it| it.is_absolute() && it.ends_with("some/where")), "{name}: {handed:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_log_is_kept_aside_and_a_small_one_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, aside) = (dir.path().join("vicd.log"), dir.path().join("vicd.log.1"));
+        std::fs::write(&log, "small").unwrap();
+        begin_anew_if_large(&log);
+        assert!(log.exists() && !aside.exists());
+        File::options().append(true).open(&log).unwrap().set_len(LARGE_LOG_BYTES + 1).unwrap();
+        begin_anew_if_large(&log);
+        assert!(!log.exists() && aside.metadata().unwrap().len() > LARGE_LOG_BYTES);
+    }
+
+    #[test]
+    fn the_error_that_a_program_ended_with_is_told_whole() {
+        let check = |output: &str, exit_code| {
+            last_error(output, exit_code).map(|it| (it.code, it.message, it.hint.unwrap_or_default()))
+        };
+        let told = |code, message: &str, hint: &str| Some((code, message.to_string(), hint.to_string()));
+        let output = "INFO it begins\nerror: cannot use `/x`: I/O error: No such file\nhint: both files are PEM\n";
+        let expected =
+            told(ErrorCode::FailedPrecondition, "cannot use `/x`: I/O error: No such file", "both files are PEM");
+        assert_eq!(check(output, Some(6)), expected);
+        assert_eq!(check("error: one\nerror: two", Some(1)), told(ErrorCode::Internal, "two", ""));
+        assert_eq!(check("WARN an error: of no matter", Some(1)), None);
+        assert_eq!((check(output, Some(77)), check(output, None)), (None, None));
+    }
+
+    #[test]
+    fn the_last_lines_of_this_start_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "old error\nnew error\n\n").unwrap();
+        assert_eq!(last_lines(&path, 0).unwrap(), "old error | new error");
+        assert_eq!(last_lines(&path, 10).unwrap(), "new error");
+        assert_eq!(last_lines(&path, 21).unwrap(), "");
+        std::fs::write(&path, "1\n2\n3\n4\n5\n6\n").unwrap();
+        assert_eq!(last_lines(&path, 0).unwrap(), "2 | 3 | 4 | 5 | 6");
+    }
+
+    /// A start of so many seconds ago, of a process that runs this script.
+    fn started<'a>(config: &'a Config, seconds: u64, script: &str) -> Start<'a> {
+        let log = File::options().create(true).append(true).open(config.log_path()).unwrap();
+        let child = Command::new("sh").args(["-c", script]).stderr(log).spawn().unwrap();
+        let begun = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        Start { config, begun, log_start: 0, told: false, child: Some(child), exited: None }
+    }
+
+    fn data_directory(dir: &Path) -> Config {
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.into())).unwrap()
+    }
+
+    #[test]
+    fn a_daemon_that_lives_is_waited_for_up_to_five_minutes() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = data_directory(dir.path());
+        for (seconds, waits) in [(0, true), (31, true), (295, true), (301, false)] {
+            let mut start = started(&config, seconds, "exec sleep 60");
+            assert_eq!(start.look().is_ok(), waits, "after {seconds} s");
+            assert_eq!(start.told, waits && seconds > 3, "after {seconds} s");
+            start.child.as_mut().unwrap().kill().unwrap();
+            start.child.as_mut().unwrap().wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_is_killed_while_it_starts_is_reported_with_what_it_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = data_directory(dir.path());
+        let mut start = started(&config, 0, "echo loading the model >&2; echo loading the index >&2; kill -9 $$");
+        let begun = Instant::now();
+        let error = loop {
+            match start.look() {
+                Ok(()) => assert!(begun.elapsed() < Duration::from_secs(10), "it has ended"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.message.contains("signal: 9"), "{error}");
+        assert!(error.message.contains("loading the model | loading the index"), "{error}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Settings of the TCP port: who may use it, and how much.
+
+use std::path::PathBuf;
+
+use http::uri::Authority;
+
+use crate::config::source::Settings;
+use crate::error::{Error, Result};
+
+/// Largest limit of requests a minute: the moments of that many are kept for each address.
+const MAX_RATE_LIMIT: u32 = 60_000;
+
+/// Largest body that can be allowed: it is held in memory.
+const MAX_BODY_BYTES: usize = 1 << 30;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BridgeConfig {
+    /// `VIC_BRIDGE_API_KEY`: the key that programs on the TCP port must show; without it the one in
+    /// [`crate::config::Config::key_path`].
+    pub api_key: Option<String>,
+    /// `VIC_BRIDGE_AUTH`: whether a key is asked for at all.
+    pub auth: AuthMode,
+    /// `VIC_BRIDGE_HOSTS`: names under which the server may be called, beside those of this machine.
+    pub hosts: Vec<String>,
+    /// `VIC_BRIDGE_TLS_CERT` and `VIC_BRIDGE_TLS_KEY`.
+    pub tls: Option<TlsFiles>,
+    /// `VIC_BRIDGE_PLAIN`: whether an address that other machines reach may go without TLS.
+    pub plain: bool,
+    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one key at one address in any 60 seconds; 0 is no limit.
+    pub rate_limit_per_min: u32,
+    /// `VIC_BRIDGE_MAX_BODY_BYTES`: largest body of an HTTP request.
+    pub max_body_bytes: usize,
+}
+
+/// Whether the TCP port asks for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthMode {
+    /// Everybody shows one.
+    Key,
+    /// Nobody needs one: whatever runs on this machine passes.
+    Open,
+}
+
+impl AuthMode {
+    /// The name as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            AuthMode::Key => "key",
+            AuthMode::Open => "none",
+        }
+    }
+}
+
+/// Where certificate and private key lie, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The chain, the server's own first.
+    pub certificate: PathBuf,
+    /// The private key of the first.
+    pub key: PathBuf,
+}
+
+impl Settings<'_> {
+    pub(super) fn bridge(&self) -> Result<BridgeConfig> {
+        let api_key = self.text("VIC_BRIDGE_API_KEY");
+        if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
+            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds something else than visible ASCII characters")
+                .hint("it has to fit into a header: letters, digits and signs, no spaces"));
+        }
+        let auth = self.auth()?;
+        if auth == AuthMode::Open && api_key.is_some() {
+            return Err(Error::invalid("VIC_BRIDGE_AUTH is `none`, but VIC_BRIDGE_API_KEY is set")
+                .hint("unset one of the two: with `none` no key is looked at"));
+        }
+        let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
+        if rate_limit_per_min > MAX_RATE_LIMIT {
+            return Err(Error::invalid(format!(
+                "VIC_BRIDGE_RATE_LIMIT_PER_MIN `{rate_limit_per_min}` is larger than {MAX_RATE_LIMIT}"
+            ))
+            .hint("use `0` for no limit"));
+        }
+        let max_body_bytes = self.parse("VIC_BRIDGE_MAX_BODY_BYTES", 2 << 20)?;
+        if !(1..=MAX_BODY_BYTES).contains(&max_body_bytes) {
+            return Err(Error::invalid(format!(
+                "VIC_BRIDGE_MAX_BODY_BYTES `{max_body_bytes}` is not between 1 and {MAX_BODY_BYTES}"
+            )));
+        }
+        let (hosts, tls, plain) = (self.hosts()?, self.tls()?, self.flag("VIC_BRIDGE_PLAIN", false)?);
+        Ok(BridgeConfig { api_key, auth, hosts, tls, plain, rate_limit_per_min, max_body_bytes })
+    }
+
+    fn auth(&self) -> Result<AuthMode> {
+        match self.text("VIC_BRIDGE_AUTH").as_deref() {
+            None | Some("key") => Ok(AuthMode::Key),
+            Some("none") => Ok(AuthMode::Open),
+            Some(other) => {
+                Err(Error::invalid(format!("unknown VIC_BRIDGE_AUTH `{other}`")).hint("use `key` or `none`"))
+            }
+        }
+    }
+
+    fn hosts(&self) -> Result<Vec<String>> {
+        let names = self.text("VIC_BRIDGE_HOSTS").unwrap_or_default();
+        let names = names.split(',').map(|it| it.trim().to_ascii_lowercase()).filter(|it| !it.is_empty());
+        names.map(|it| if is_host(&it) { Ok(it) } else { Err(no_host(&it)) }).collect()
+    }
+
+    fn tls(&self) -> Result<Option<TlsFiles>> {
+        match (self.path("VIC_BRIDGE_TLS_CERT")?, self.path("VIC_BRIDGE_TLS_KEY")?) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+            (None, None) => Ok(None),
+            (one, _) => {
+                let (set, unset) = match one {
+                    Some(_) => ("VIC_BRIDGE_TLS_CERT", "VIC_BRIDGE_TLS_KEY"),
+                    None => ("VIC_BRIDGE_TLS_KEY", "VIC_BRIDGE_TLS_CERT"),
+                };
+                Err(Error::invalid(format!("{set} is set, but {unset} is not")).hint("TLS needs both files"))
+            }
+        }
+    }
+}
+
+/// Whether a request can name this as its host: a name is compared as it stands, so that another would never match.
+fn is_host(text: &str) -> bool {
+    let is_plain = !text.contains(['@', '*']);
+    is_plain && text.parse::<Authority>().is_ok_and(|it| !it.host().is_empty() && !text.ends_with(':'))
+}
+
+fn no_host(text: &str) -> Error {
+    Error::invalid(format!("VIC_BRIDGE_HOSTS holds `{text}`, which is no host")).hint(
+        "use names as in `files.example` or `files.example:8443`, separated by commas, without `https://` and `*`",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn check(variables: &[(&str, &str)]) -> Result<BridgeConfig> {
+        let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
+        let home = |name: &str| (name == "HOME").then(|| "/home/anna".into());
+        Config::from_lookup(&|name| variables.get(name).map(OsString::from).or_else(|| home(name))).map(|it| it.bridge)
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_by_name() {
+        for (name, value) in [
+            ("VIC_BRIDGE_HOSTS", "https://files.example"),
+            ("VIC_BRIDGE_HOSTS", "*.example"),
+            ("VIC_BRIDGE_HOSTS", "files.example:"),
+            ("VIC_BRIDGE_HOSTS", "files example"),
+            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
+            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),
+            ("VIC_BRIDGE_MAX_BODY_BYTES", "0"),
+            ("VIC_BRIDGE_AUTH", "off"),
+            ("VIC_BRIDGE_PLAIN", "perhaps"),
+        ] {
+            let error = check(&[(name, value)]).unwrap_err();
+            assert!(error.message.contains(name) && error.message.contains(value), "{error}");
+        }
+    }
+
+    #[test]
+    fn vic_bridge_rate_limit_per_min_is_120_by_default() {
+        assert_eq!(check(&[]).unwrap().rate_limit_per_min, 120);
+        assert_eq!(check(&[("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")]).unwrap().rate_limit_per_min, 0);
+    }
+
+    #[test]
+    fn vic_bridge_max_body_bytes_is_2_mib_by_default() {
+        assert_eq!(check(&[]).unwrap().max_body_bytes, 2_097_152);
+    }
+
+    #[test]
+    fn vic_bridge_api_key_is_none_by_default_and_must_fit_a_header() {
+        assert_eq!(check(&[]).unwrap().api_key, None);
+        assert_eq!(check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap().api_key.as_deref(), Some("s3cret"));
+        let error = check(&[("VIC_BRIDGE_API_KEY", "two words")]).unwrap_err();
+        assert!(error.message.contains("VIC_BRIDGE_API_KEY") && !error.message.contains("two words"), "{error}");
+    }
+
+    #[test]
+    fn vic_bridge_auth_is_key_by_default_and_none_goes_with_no_key() {
+        assert_eq!(check(&[]).unwrap().auth, AuthMode::Key);
+        assert_eq!(check(&[("VIC_BRIDGE_AUTH", "none")]).unwrap().auth, AuthMode::Open);
+        let error = check(&[("VIC_BRIDGE_AUTH", "none"), ("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap_err();
+        assert!(error.message.contains("VIC_BRIDGE_API_KEY") && !error.message.contains("s3cret"), "{error}");
+    }
+
+    #[test]
+    fn tls_needs_both_files() {
+        for (set, unset) in
+            [("VIC_BRIDGE_TLS_CERT", "VIC_BRIDGE_TLS_KEY"), ("VIC_BRIDGE_TLS_KEY", "VIC_BRIDGE_TLS_CERT")]
+        {
+            assert!(check(&[(set, "/c")]).unwrap_err().message.contains(unset), "{set}");
+        }
+        let files = check(&[("VIC_BRIDGE_TLS_CERT", "/c"), ("VIC_BRIDGE_TLS_KEY", "/k")]).unwrap().tls.unwrap();
+        assert_eq!((files.certificate, files.key), ("/c".into(), "/k".into()));
+    }
+
+    #[test]
+    fn hosts_are_names_in_lower_case() {
+        assert_eq!(
+            check(&[("VIC_BRIDGE_HOSTS", " Files.Example, x:8443,")]).unwrap().hosts,
+            ["files.example", "x:8443"]
+        );
+    }
+}

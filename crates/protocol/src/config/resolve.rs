@@ -1,0 +1,235 @@
+//! Every setting out of its variable, with its bounds and its default.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use crate::config::source::Settings;
+use crate::config::{
+    BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, LlmBackend, LlmConfig,
+    MAX_EMBED_THREADS, OLLAMA_HOST, VectorConfig, WalkConfig, foreign, ollama,
+};
+use crate::error::{Error, Result};
+use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
+
+/// Longest time for looking into files: whoever waits longer has forgotten the question.
+const MAX_L2_SECONDS: u32 = 3_600;
+
+/// More processes that read than any machine has cores.
+const MAX_WORKERS: u32 = 1_024;
+
+/// More texts than any server takes in one call.
+const MAX_EMBED_BATCH: u32 = 16_384;
+
+/// Longest time for one file.
+const MAX_EXTRACT_SECONDS: u32 = 86_400;
+
+/// Least memory of a reader, in MiB: what it takes before it has a file.
+const LEAST_EXTRACT_MIB: u32 = 64;
+
+/// Context that a model can be given: less holds no question with its tools, more no model has.
+const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
+
+/// Longest time for one piece of work of a model.
+const MAX_LLM_SECONDS: u32 = 3_600;
+
+impl Settings<'_> {
+    /// Resolves all of them for a data directory; `default_dir` is where it would lie by itself.
+    pub(super) fn config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
+        let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
+        let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
+            Some(path) => path,
+            None => db_path.parent().unwrap_or(&data_dir).join("vic_jobs.sqlite"),
+        };
+        let defaults = ExtractLimits::default();
+        Ok(Config {
+            bridge: self.bridge()?,
+            vectors: self.vectors(&db_path)?,
+            listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
+            warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,
+            privacy_mode: self.one_of(
+                "VIC_PRIVACY_MODE",
+                PrivacyMode::from_name,
+                "`local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`",
+            )?,
+            log_level: self.log_level()?,
+            model_dirs: self.model_dirs(&data_dir, default_dir)?,
+            embed: self.embed()?,
+            llm: self.llm()?,
+            walk: self.walk()?,
+            background: self.background()?,
+            // Zero is as many as are needed to do anything.
+            workers: self.bounded("VIC_WORKERS", cores(), 0..=MAX_WORKERS)?.max(1) as usize,
+            limits: ExtractLimits {
+                seconds: self.bounded("VIC_EXTRACT_SECONDS", defaults.seconds, 1..=MAX_EXTRACT_SECONDS)?,
+                memory_mib: self.bounded(
+                    "VIC_EXTRACT_MEMORY_MIB",
+                    defaults.memory_mib,
+                    LEAST_EXTRACT_MIB..=u32::MAX,
+                )?,
+                jail: self.one_of("VIC_JAIL", JailMode::from_name, "`required` or `optional`")?,
+                redaction: self.one_of("VIC_REDACT", Redaction::from_name, "`none`, `keys` or `all`")?,
+                ..defaults
+            },
+            synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
+            ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
+            l2_seconds: self.bounded("VIC_L2_SECONDS", 20, 1..=MAX_L2_SECONDS)?,
+            disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
+                None => None,
+                Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
+            },
+            servers_ca: self.path("VIC_SERVERS_CA")?,
+            foreign: foreign::set(self.lookup),
+            data_dir,
+            db_path,
+            job_db_path,
+        })
+    }
+
+    fn vectors(&self, db_path: &Path) -> Result<VectorConfig> {
+        let backend = self.text("VIC_VECTOR_BACKEND").unwrap_or_else(|| "lance".into());
+        match backend.as_str() {
+            "lance" => (),
+            "milvus" => {
+                return Err(Error::invalid("VIC_VECTOR_BACKEND `milvus` is not built yet").hint("use `lance`"));
+            }
+            other => {
+                return Err(Error::invalid(format!("unknown VIC_VECTOR_BACKEND `{other}`")).hint("use `lance`"));
+            }
+        }
+        let file = || db_path.join("milvus_lite.db").to_string_lossy().into_owned();
+        Ok(VectorConfig {
+            backend,
+            milvus_uri: self.text("VIC_MILVUS_URI").unwrap_or_else(file),
+            milvus_collection: self.text("VIC_MILVUS_COLLECTION").unwrap_or_else(|| "vic_chunks".into()),
+        })
+    }
+
+    fn embed(&self) -> Result<EmbedConfig> {
+        let typed = self.text("VIC_EMBED_BACKEND").unwrap_or_else(|| EmbedBackend::Onnx.name().into());
+        let backend = EmbedBackend::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_EMBED_BACKEND `{typed}`")).hint("use `onnx`, `ollama` or `openai`")
+        })?;
+        let (variable, default) = backend.model_variable();
+        let model = self.text(variable).or_else(|| self.text("VIC_EMBED_MODEL"));
+        let typed = self.text("VIC_EMBED_DEVICE").unwrap_or_else(|| EmbedDevice::Cpu.name().into());
+        let device = EmbedDevice::ALL
+            .into_iter()
+            .find(|it| it.name() == typed)
+            .ok_or_else(|| Error::invalid(format!("unknown VIC_EMBED_DEVICE `{typed}`")).hint("use `cpu` or `cuda`"))?;
+        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| device.usual_precision().into());
+        if !matches!(precision.as_str(), "int8" | "fp32") {
+            return Err(
+                Error::invalid(format!("unknown VIC_EMBED_PRECISION `{precision}`")).hint("use `int8` or `fp32`")
+            );
+        }
+        let typed = self.text("VIC_EMBED_ENGINE").unwrap_or_else(|| EmbedEngine::Auto.name().into());
+        let engine = EmbedEngine::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_EMBED_ENGINE `{typed}`")).hint("use `auto`, `own` or `onnx`")
+        })?;
+        Ok(EmbedConfig {
+            backend,
+            model: model.unwrap_or_else(|| default.into()),
+            threads: self.bounded("VIC_EMBED_THREADS", 0, 0..=MAX_EMBED_THREADS)? as usize,
+            batch: self.bounded("VIC_EMBED_BATCH", 0, 0..=MAX_EMBED_BATCH)? as usize,
+            precision,
+            engine,
+            device,
+            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| self.ollama_address()),
+            ollama_key: self.text("VIC_OLLAMA_API_KEY"),
+            openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
+            openai_key: self.text("VIC_OPENAI_API_KEY"),
+            context_tokens: None,
+        })
+    }
+
+    /// Where Ollama's own variable says that it is, and where it is without one.
+    fn ollama_address(&self) -> String {
+        ollama::address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
+    }
+
+    fn llm(&self) -> Result<LlmConfig> {
+        let backend = match self.text("VIC_LIBRARIAN_BACKEND").as_deref() {
+            None | Some("stub") => LlmBackend::Stub,
+            Some("ollama") => LlmBackend::Ollama,
+            Some("openai") => LlmBackend::OpenAi,
+            Some(other) => {
+                return Err(Error::invalid(format!("unknown VIC_LIBRARIAN_BACKEND `{other}`"))
+                    .hint("use `stub`, `ollama` or `openai`"));
+            }
+        };
+        let required = |name: &str, value: &str, hint: &str| {
+            self.text(name).ok_or_else(|| {
+                Error::invalid(format!("{name} is not set, and VIC_LIBRARIAN_BACKEND is `{value}`")).hint(hint)
+            })
+        };
+        let model = match backend {
+            LlmBackend::Stub => String::new(),
+            LlmBackend::Ollama => {
+                required("VIC_OLLAMA_MODEL", "ollama", "`ollama list` shows the models of the server")?
+            }
+            LlmBackend::OpenAi => required("VIC_OPENAI_MODEL", "openai", "name a model that the server has")?,
+        };
+        let vision_model = match backend {
+            LlmBackend::OpenAi => self.text("VIC_OPENAI_VISION_MODEL").unwrap_or_else(|| model.clone()),
+            LlmBackend::Stub | LlmBackend::Ollama => {
+                self.text("VIC_OLLAMA_VISION_MODEL").unwrap_or_else(|| "glm-ocr:q8_0".into())
+            }
+        };
+        let max_image_bytes = self.parse("VIC_L2_MAX_IMAGE_BYTES", 12 << 20)?;
+        let context_tokens = self.bounded("VIC_LLM_CONTEXT_TOKENS", 16_384, CONTEXT_TOKENS)?;
+        let max_seconds = self.bounded("VIC_LLM_MAX_SECONDS", MAX_LLM_SECONDS, 1..=MAX_LLM_SECONDS)?;
+        Ok(LlmConfig { backend, model, vision_model, max_image_bytes, context_tokens, max_seconds })
+    }
+
+    fn walk(&self) -> Result<WalkConfig> {
+        let ignore = self.text("VIC_IGNORE").unwrap_or_default();
+        Ok(WalkConfig {
+            ignore: ignore.split(',').map(str::trim).filter(|it| !it.is_empty()).map(String::from).collect(),
+            hidden: self.flag("VIC_INCLUDE_HIDDEN", false)?,
+            max_file_bytes: self.parse("VIC_MAX_FILE_BYTES", 256 << 20)?,
+            watch: self.flag("VIC_WATCH", true)?,
+            rescan_seconds: self.parse("VIC_RESCAN_SECONDS", 3600)?,
+        })
+    }
+
+    fn background(&self) -> Result<BackgroundConfig> {
+        let cpu_percent = self.parse("VIC_CPU_PERCENT", 100)?;
+        if !(1..=100).contains(&cpu_percent) {
+            return Err(Error::invalid(format!("VIC_CPU_PERCENT `{cpu_percent}` is not between 1 and 100"))
+                .hint("use `vic pause` to stop indexing for a while"));
+        }
+        Ok(BackgroundConfig {
+            poll_seconds: self.parse("VIC_POLL_SECONDS", 30)?.max(1),
+            verify_seconds: self.parse("VIC_VERIFY_SECONDS", 24 * 3600)?,
+            cpu_percent,
+            pause_on_battery: self.flag("VIC_PAUSE_ON_BATTERY", false)?,
+        })
+    }
+
+    /// The data directory's models first; then the default directory's, so that daemons side by side share one download;
+    /// then the checkout that this program was built in, so that a fresh build runs without a download.
+    fn model_dirs(&self, data_dir: &Path, default_dir: Option<&Path>) -> Result<Vec<PathBuf>> {
+        let mut dirs = vec![self.path("VIC_MODELS_DIR")?.unwrap_or_else(|| data_dir.join("models"))];
+        dirs.extend(default_dir.map(|it| it.join("models")));
+        dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/cache"));
+        dirs.dedup();
+        Ok(dirs)
+    }
+
+    fn log_level(&self) -> Result<String> {
+        let level = self.text("VIC_LOG_LEVEL").unwrap_or_else(|| "info".into()).to_ascii_lowercase();
+        match level.as_str() {
+            "warning" => Ok("warn".into()),
+            "off" | "error" | "warn" | "info" | "debug" | "trace" => Ok(level),
+            // For parts of the program each.
+            _ if level.contains('=') => Ok(level),
+            _ => Err(Error::invalid(format!("unknown VIC_LOG_LEVEL `{level}`"))
+                .hint("use ERROR, WARNING, INFO or DEBUG, or a filter such as `info,vic::index=debug`")),
+        }
+    }
+}
+
+fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |it| it.get().try_into().unwrap_or(MAX_WORKERS)).min(MAX_WORKERS)
+}

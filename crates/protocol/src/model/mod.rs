@@ -1,0 +1,64 @@
+//! The hand-over types between the rooms, and nothing that does anything.
+//!
+//! `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`: a reader who knows these knows the
+//! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
+//! their field names and types do not change.
+
+mod address;
+pub mod agent;
+mod background;
+mod chunk;
+mod corpus;
+mod doctor;
+mod document;
+mod file;
+mod graph;
+mod holder;
+mod job;
+mod kind;
+mod listing;
+pub mod llm;
+pub mod place;
+mod place_text;
+mod query;
+mod safety;
+#[doc(hidden)]
+pub mod samples;
+mod scope;
+mod table;
+mod tool;
+
+pub use address::{INSIDE, below_roots, path_of, printed, printed_below};
+pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
+pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter, is_unit};
+pub use corpus::{CorpusCall, CorpusReply};
+pub use doctor::{Check, DoctorReport, Health};
+pub use document::{
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, MOST_FILE_BYTES,
+    NETWORKS_UNLOADED, Region,
+};
+pub use file::{
+    ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId,
+};
+pub use graph::{
+    AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
+    GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
+};
+pub use holder::Holder;
+pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
+pub use kind::CODE;
+pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
+pub use place::{ChunkPiece, Pieces, Places};
+pub use place_text::{Place, cells_of, namings, span};
+pub use query::{
+    Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
+    GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,
+    SKILLS, SearchHit, SimilarRequest,
+};
+pub use safety::{JailMode, Redaction};
+pub use scope::Scope;
+pub use table::{
+    TableAggregate, TableCell, TableColumn, TableFunction, TableGroup, TableLeftOut, TablePeriod, TableRequest,
+    TableResponse, TableRow, TableValue,
+};
+pub use tool::{AgentRun, ToolSpec, TranscriptRecord};

@@ -1,0 +1,433 @@
+//! `vic bench embed`: rows over every combination of the settings that are named, or the fastest of them, stored.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bench::embed::{Batch, Bounds, Manner, failed, label, measure};
+use crate::bench::figures::TOKENS_PER_SECOND;
+use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
+use crate::bench::{Mix, Peak, Report, Row, device, texts};
+use crate::commands::bench::output::{OutputArgs, print};
+use crate::commands::bench::search::above_zero;
+use vic_cli::output::{Printer, note};
+use vic_cli::values;
+use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
+use crate::data_dir::directory;
+use crate::embed;
+use crate::error::{Error, Result};
+
+/// Seconds of one measurement of `--autotune`.
+const TRIAL_SECONDS: f64 = 4.0;
+
+/// Servers do not show their tokenizers.
+const ESTIMATED: &str = "the tokens of servers are an estimate, of four letters each: compare texts/s with other rows, and \
+                         their memory and processors are not measured";
+
+/// What to embed, and with what; without options, what the configuration says. An option with several values, separated
+/// by commas, gives a row for each.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmbedArgs {
+    /// Embeds the `text` of every line of this file; without it, generated passages
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with = "mix")]
+    texts: Option<PathBuf>,
+    /// Lengths of the generated passages
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "mixed")]
+    mix: Vec<Mix>,
+    /// Backends: onnx, ollama or openai
+    #[arg(long, value_delimiter = ',', value_parser = backend)]
+    backend: Vec<EmbedBackend>,
+    /// Models
+    #[arg(long, value_delimiter = ',')]
+    model: Vec<String>,
+    /// Precisions of in-process models
+    #[arg(long, value_delimiter = ',', value_parser = ["int8", "fp32"])]
+    precision: Vec<String>,
+    /// What computes in process: auto, own (vic's own encoder) or onnx (ONNX Runtime)
+    #[arg(long, value_delimiter = ',', value_parser = engine)]
+    engine: Vec<EmbedEngine>,
+    /// Texts embedded at the same time in process; 0 is one per core, at most eight
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = threads)]
+    threads: Vec<usize>,
+    /// Texts in a call
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    batch: Vec<usize>,
+    /// Tokens in a call
+    #[arg(long, value_delimiter = ',', value_name = "N", conflicts_with = "batch")]
+    batch_tokens: Vec<usize>,
+    /// Calls under way at the same time; indexing has two
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    callers: Vec<usize>,
+    /// What in-process models run on: cpu or cuda
+    #[arg(long, value_parser = device)]
+    device: Option<EmbedDevice>,
+    /// Measures the processor when the graphics card that was asked for cannot be used, and says so
+    #[arg(long)]
+    fallback: bool,
+    /// Longest time of one call, in seconds: a backend that is slower fails
+    #[arg(long, default_value = "120", value_name = "N", value_parser = above_zero)]
+    timeout: f64,
+    /// Ends a measurement after so many seconds, with what was done by then
+    #[arg(long, value_name = "N", value_parser = above_zero)]
+    seconds: Option<f64>,
+    /// Most memory that this process may have taken after a call, e.g. 600M: a setting that took more fails
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    max_memory: Option<u64>,
+    /// Leaves out the measurement of the processor's matrix-multiply peak
+    #[arg(long)]
+    no_peak: bool,
+    /// Finds the fastest threads and texts in a call for this machine and stores them in the data directory
+    #[arg(long, conflicts_with_all = ["untune", "batch_tokens", "callers", "compare"])]
+    autotune: bool,
+    /// Removes what --autotune stored
+    #[arg(long)]
+    untune: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn backend(name: &str) -> Result<EmbedBackend, String> {
+    let found = EmbedBackend::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| "use `onnx`, `ollama` or `openai`".to_string())
+}
+
+fn engine(name: &str) -> Result<EmbedEngine, String> {
+    let found = EmbedEngine::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| "use `auto`, `own` or `onnx`".to_string())
+}
+
+fn device(name: &str) -> Result<EmbedDevice, String> {
+    let found = EmbedDevice::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| "use `cpu` or `cuda`".to_string())
+}
+
+fn threads(count: &str) -> Result<usize, String> {
+    let found = count.parse::<u32>().ok().filter(|it| *it <= MAX_EMBED_THREADS);
+    found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    if args.untune {
+        let done =
+            if config::remove_tuned(&config.data_dir)? { "the tuned setting is removed" } else { "nothing was tuned" };
+        return printer.line(done);
+    }
+    let earlier = args.output.earlier()?;
+    let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
+    let config = &args.placed(config, &mut report)?;
+    if args.backends(config).iter().any(|it| *it != EmbedBackend::Onnx) {
+        report.warnings.push(ESTIMATED.into());
+    }
+    // Loud: before minutes of measuring, and again with the result.
+    report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
+    if args.autotune {
+        return autotune(args, config, report, printer).await;
+    }
+    let corpora = args.corpora()?;
+    // What so many threads can do at most, by their number.
+    let mut peaks: BTreeMap<usize, Peak> = BTreeMap::new();
+    for setting in args.settings(config) {
+        let threads = embed::onnx::threads(setting.config.embed.threads);
+        let embed = &setting.config.embed;
+        let on_processor = embed.backend == EmbedBackend::Onnx && embed.device == EmbedDevice::Cpu;
+        let has_peak = !args.no_peak && on_processor;
+        let peak = has_peak.then(|| &*peaks.entry(threads).or_insert_with(|| Peak::measure(threads)));
+        for (mix, texts) in &corpora {
+            report.rows.push(one(&setting, *mix, texts, peak).await);
+        }
+    }
+    name(&mut report.rows, &args.varied());
+    print(report, &args.output, earlier.as_ref(), config, printer)
+}
+
+/// One combination.
+struct Setting {
+    config: Config,
+    manner: Manner,
+}
+
+async fn one(setting: &Setting, mix: Option<Mix>, texts: &[String], peak: Option<&Peak>) -> Row {
+    let measured = measure(&setting.config, texts, setting.manner, peak).await;
+    let mut row = measured.unwrap_or_else(|error| failed(&setting.config, &setting.manner, error));
+    row.setting("mix", mix.map_or("file", Mix::name));
+    row
+}
+
+/// Adds the settings that differ between rows to their names.
+fn name(rows: &mut [Row], varied: &[&str]) {
+    for row in rows {
+        for key in varied {
+            if let Some(value) = row.settings.get(*key) {
+                let value = value.as_str().map_or_else(|| value.to_string(), String::from);
+                row.label.push_str(&format!(", {} {value}", key.replace('_', " ")));
+            }
+        }
+    }
+}
+
+impl EmbedArgs {
+    /// One setting is stored, for one model.
+    fn is_one_thing_to_tune(&self) -> Result<()> {
+        let named = [
+            ("--backend", self.backend.len()),
+            ("--model", self.model.len()),
+            ("--precision", self.precision.len()),
+            ("--engine", self.engine.len()),
+            ("--mix", self.mix.len()),
+        ];
+        match named.into_iter().find(|it| it.1 > 1) {
+            Some((option, count)) => {
+                Err(Error::invalid(format!("--autotune takes one value of {option}, not {count}"))
+                    .hint("only threads and texts in a call are tuned: name one, or measure without --autotune"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The configuration, with the device that in-process models are measured on.
+    fn placed(&self, config: &Config, report: &mut Report) -> Result<Config> {
+        let mut config = config.clone();
+        if self.backends(&config).contains(&EmbedBackend::Onnx) {
+            let asked = self.device.unwrap_or(config.embed.device);
+            let (device, said) = device::choose(asked, &config, self.fallback)?;
+            report.warnings.extend(said);
+            if device != config.embed.device {
+                let configured = config.embed.device.name();
+                if self.autotune {
+                    return Err(Error::invalid(format!(
+                        "what is tuned is stored for the configured device, `{configured}`"
+                    ))
+                    .hint(format!("set VIC_EMBED_DEVICE={} and tune again", device.name())));
+                }
+                config.embed.device = device;
+                if !has_precision()? {
+                    config.embed.precision = device.usual_precision().into();
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            call: Duration::from_secs_f64(self.timeout),
+            whole: self.seconds.map(Duration::from_secs_f64),
+            memory_mib: self.max_memory.map(|it| it as f64 / f64::from(1 << 20)),
+            ..Bounds::default()
+        }
+    }
+
+    fn backends(&self, config: &Config) -> Vec<EmbedBackend> {
+        if self.backend.is_empty() { vec![config.embed.backend] } else { self.backend.clone() }
+    }
+
+    /// The texts, with the mix that they are of.
+    fn corpora(&self) -> Result<Vec<(Option<Mix>, Vec<String>)>> {
+        match &self.texts {
+            Some(path) => Ok(vec![(None, texts::read_lines(path, &["text"])?)]),
+            None => Ok(self.mix.iter().map(|it| (Some(*it), it.texts())).collect()),
+        }
+    }
+
+    /// Every combination of what was named. What only in-process models know is not varied for servers.
+    fn settings(&self, config: &Config) -> Vec<Setting> {
+        let mut all = Vec::new();
+        for backend in self.backends(config) {
+            let usual = match backend == config.embed.backend {
+                true => config.embed.model.clone(),
+                false => backend.default_model().to_string(),
+            };
+            let mut configs = vec![config.clone()];
+            configs[0].embed.backend = backend;
+            configs = each(configs, or(&self.model, &usual), |embed, it| embed.model = it);
+            if backend == EmbedBackend::Onnx {
+                let own = &config.embed;
+                configs = each(configs, or(&self.precision, &own.precision), |embed, it| embed.precision = it);
+                configs = each(configs, or(&self.engine, &own.engine), |embed, it| embed.engine = it);
+                configs = each(configs, or(&self.threads, &own.threads), |embed, it| embed.threads = it);
+            }
+            for config in configs {
+                all.extend(self.manners().map(|manner| Setting { config: config.clone(), manner }));
+            }
+        }
+        all
+    }
+
+    fn manners(&self) -> impl Iterator<Item = Manner> + use<'_> {
+        let texts = self.batch.iter().map(|it| Batch::Texts(*it));
+        let mut batches: Vec<Batch> = texts.chain(self.batch_tokens.iter().map(|it| Batch::Tokens(*it))).collect();
+        if batches.is_empty() {
+            batches.push(Batch::Own);
+        }
+        let bounds = self.bounds();
+        let callers = or(&self.callers, &CALLERS);
+        batches
+            .into_iter()
+            .flat_map(move |batch| callers.clone().into_iter().map(move |callers| Manner { batch, callers, bounds }))
+    }
+
+    /// Names of the settings that have several values and are not in a row's name already.
+    fn varied(&self) -> Vec<&'static str> {
+        let all = [
+            ("mix", self.mix.len()),
+            ("engine", self.engine.len()),
+            ("threads", self.threads.len()),
+            ("batch", self.batch.len()),
+            ("batch_tokens", self.batch_tokens.len()),
+            ("callers", self.callers.len()),
+        ];
+        all.into_iter().filter(|it| it.1 > 1).map(|it| it.0).collect()
+    }
+}
+
+/// Every configuration with every value.
+fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
+    let mut all = Vec::with_capacity(configs.len() * values.len());
+    for config in configs {
+        for value in &values {
+            let mut config = config.clone();
+            set(&mut config.embed, value.clone());
+            all.push(config);
+        }
+    }
+    all
+}
+
+/// Says whether somebody has set the precision, so that it is not the usual one of the device.
+fn has_precision() -> Result<bool> {
+    let settings = config::settings()?;
+    Ok(settings.iter().any(|it| it.name == "VIC_EMBED_PRECISION" && it.origin != config::Origin::Default))
+}
+
+/// What was named, or else what is usual.
+fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
+    if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
+}
+
+async fn autotune(args: &EmbedArgs, config: &Config, mut report: Report, printer: &mut Printer) -> Result<()> {
+    args.is_one_thing_to_tune()?;
+    let Some(Setting { config: setting, .. }) = args.settings(config).into_iter().next() else { return Ok(()) };
+    let Some((mix, texts)) = args.corpora()?.into_iter().next() else { return Ok(()) };
+    let candidates = Candidates {
+        threads: args.threads.clone(),
+        batches: args.batch.clone(),
+        seconds: args.seconds.unwrap_or(TRIAL_SECONDS),
+        bounds: args.bounds(),
+    };
+    let told = |row: &Row| {
+        let speed = row.get(TOKENS_PER_SECOND).unwrap_or(0.0);
+        note(&format!("{}: {} tokens/s", row.label, TOKENS_PER_SECOND.show(speed)));
+    };
+    let (best, rows) = tune::tune(&setting, &texts, &candidates, told).await?;
+    report.rows = rows;
+    report.rows.iter_mut().for_each(|row| row.setting("mix", mix.map_or("file", Mix::name)));
+    report.warnings.extend(store(best, &setting, &report)?);
+    print(report, &args.output, None, config, printer)
+}
+
+/// Stores the setting; gives what the user should know of it.
+fn store(best: Tuned, config: &Config, report: &Report) -> Result<Vec<String>> {
+    let mut values = vec![("VIC_EMBED_BATCH", best.batch)];
+    if config.embed.backend == EmbedBackend::Onnx {
+        values.insert(0, ("VIC_EMBED_THREADS", best.threads));
+    }
+    let machine = &report.machine;
+    let remark = format!("{} on {}, {} cores, {}", label(config), machine.cpu, machine.cores, report.taken_at);
+    directory::prepare(config)?;
+    config::write_tuned(&config.data_dir, &values, &remark)?;
+    let set: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    note(&format!(
+        "stored in `{}`: {}; a daemon takes it at its next start, `vic bench embed --untune` undoes it",
+        config::tuned_path(&config.data_dir).display(),
+        set.join(" ")
+    ));
+    let over = config::settings()?.into_iter().filter(|it| {
+        let set_otherwise = matches!(it.origin, config::Origin::Environment | config::Origin::File);
+        set_otherwise && values.iter().any(|(name, _)| *name == it.name)
+    });
+    Ok(over
+        .map(|it| {
+            format!("{} is set to {} elsewhere and wins over what was stored", it.name, it.value.unwrap_or_default())
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: EmbedArgs,
+    }
+
+    fn parse(line: &[&str]) -> EmbedArgs {
+        Line::try_parse_from([&["x"], line].concat()).unwrap().args
+    }
+
+    fn config() -> Config {
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| "/d".into())).unwrap()
+    }
+
+    #[test]
+    fn several_values_make_every_combination_and_servers_know_no_threads() {
+        let check = |line: &[&str], expected: usize| {
+            assert_eq!(parse(line).settings(&config()).len(), expected, "{line:?}");
+        };
+        check(&[], 1);
+        check(&["--threads", "1,2", "--precision", "int8,fp32"], 4);
+        check(&["--engine", "own,onnx", "--threads", "1,2"], 4);
+        check(&["--threads", "1,2", "--batch", "32,64", "--callers", "1,4"], 8);
+        check(&["--backend", "ollama", "--threads", "1,2", "--precision", "int8,fp32"], 1);
+        check(&["--backend", "onnx,ollama", "--threads", "1,2"], 3);
+        check(&["--batch-tokens", "512,1024,2048"], 3);
+    }
+
+    #[test]
+    fn a_backend_that_is_not_configured_brings_its_own_model() {
+        let settings = parse(&["--backend", "ollama"]).settings(&config());
+        assert_eq!(settings[0].config.embed.model, EmbedBackend::Ollama.default_model());
+        let settings = parse(&["--backend", "ollama", "--model", "m"]).settings(&config());
+        assert_eq!(settings[0].config.embed.model, "m");
+    }
+
+    #[test]
+    fn rows_are_told_apart_by_what_varies() {
+        let args = parse(&["--threads", "1,2", "--batch", "64"]);
+        let mut row = Row::new("model int8");
+        row.setting("threads", 2);
+        row.setting("batch", 64);
+        let mut rows = [row];
+        name(&mut rows, &args.varied());
+        assert_eq!(rows[0].label, "model int8, threads 2");
+    }
+
+    #[test]
+    fn one_thing_is_tuned() {
+        assert!(parse(&["--autotune", "--threads", "1,2", "--batch", "32,64"]).is_one_thing_to_tune().is_ok());
+        for option in ["--backend=onnx,ollama", "--precision=int8,fp32", "--engine=own,onnx", "--mix=short,long"] {
+            let error = parse(&["--autotune", option]).is_one_thing_to_tune().unwrap_err();
+            assert!(error.message.contains(option.split('=').next().unwrap()), "{error}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for line in [
+            &["--backend", "abacus"][..],
+            &["--precision", "int4"],
+            &["--engine", "cuda"],
+            &["--device", "abacus"],
+            &["--timeout", "0"],
+            &["--batch", "8", "--batch-tokens", "8"],
+            &["--autotune", "--untune"],
+            &["--max-memory", "much"],
+        ] {
+            assert!(Line::try_parse_from([&["x"], line].concat()).is_err(), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Prints a report of `vic bench`: as a table, as JSON, as a page in a file, and beside an earlier run.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::bench::compare::judged;
+use crate::bench::figures::{Better, CPU_PERCENT};
+use crate::bench::{Earlier, Report, html};
+use vic_cli::output::{Format, FormatArgs, Printer, note};
+use vic_cli::text::visible;
+use crate::config::Config;
+use crate::error::{IoContext, Result};
+
+/// Where the result goes; the same for every measurement.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutputArgs {
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
+    /// Also writes a page with plots that opens offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Shows ratios to an earlier run, which `--format json` wrote
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Reads the earlier run. Before anything is measured: a wrong name must not cost minutes.
+    ///
+    /// # Errors
+    /// There is no such file, or it is no report.
+    pub(crate) fn earlier(&self) -> Result<Option<Earlier>> {
+        self.compare.as_deref().map(Earlier::read).transpose()
+    }
+}
+
+/// Prints the report, and fails when nothing was measured.
+///
+/// # Errors
+/// The page cannot be written, the earlier run is of something else, or every row failed.
+pub(crate) fn print(
+    mut report: Report,
+    args: &OutputArgs,
+    earlier: Option<&Earlier>,
+    config: &Config,
+    printer: &mut Printer,
+) -> Result<()> {
+    if let Some(error) = report.failure() {
+        return Err(error.clone());
+    }
+    if let Some(earlier) = earlier {
+        earlier.compare(&mut report)?;
+    }
+    report.warnings.extend(slowed(config));
+    if let Some(path) = &args.html {
+        std::fs::write(path, html::page(&report)).at("write", path)?;
+    }
+    match args.output.format {
+        Format::Json => printer.json(&report.to_json())?,
+        Format::Human => printer.raw(&table(&report))?,
+    }
+    // Standard output is for the result: programs that read it must not miss these.
+    report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
+    for row in &report.rows {
+        if let Some(error) = &row.error {
+            note(&format!("warning: `{}` was not measured: {error}", row.label));
+            error.hint.iter().for_each(|hint| note(&format!("hint: {hint}")));
+        }
+    }
+    args.html.iter().for_each(|path| note(&format!("the page is in `{}`", path.display())));
+    Ok(())
+}
+
+/// What of the settings makes a measurement slower than the machine is.
+fn slowed(config: &Config) -> Option<String> {
+    let percent = config.background.cpu_percent;
+    (percent < 100).then(|| format!("VIC_CPU_PERCENT is {percent}: a daemon indexes with that share of the processors"))
+}
+
+/// So many rows stand as columns: a page is longer than it is wide.
+const ROWS_AS_COLUMNS: usize = 3;
+
+fn table(report: &Report) -> String {
+    let mut columns = report.columns();
+    if report.rows.len() > ROWS_AS_COLUMNS {
+        // A line has room for what is good or bad, not for how much was measured.
+        columns.retain(|it| it.better != Better::Neither || it.key == CPU_PERCENT.key);
+    }
+    let mut lines: Vec<Vec<String>> =
+        vec![std::iter::once(String::new()).chain(columns.iter().map(|it| it.title.to_string())).collect()];
+    for row in &report.rows {
+        let cells = columns.iter().map(|figure| match (&row.error, row.get(**figure)) {
+            (Some(_), _) => "failed".to_string(),
+            (None, value) => value.map(|it| figure.show(it)).unwrap_or_default(),
+        });
+        lines.push(std::iter::once(visible(&row.label).into_owned()).chain(cells).collect());
+    }
+    let mut text = aligned(&lines);
+    let machine = &report.machine;
+    let _ = writeln!(
+        text,
+        "\n{}, {} cores, {} MiB, {}{}",
+        visible(&machine.cpu),
+        machine.cores,
+        machine.memory_mib,
+        machine.os,
+        machine.load.map(|it| format!(", load before {it:.1}")).unwrap_or_default(),
+    );
+    if let Some(peak) = report.main_row().and_then(|it| it.settings.get("peak")) {
+        let int8 =
+            peak["int8_gops"].as_f64().map_or("no int8 instructions".to_string(), |it| format!("int8 {it:.0} Gop/s"));
+        let _ = writeln!(
+            text,
+            "matrix-multiply peak, measured in this run: fp32 {:.0} GFLOP/s, {int8}",
+            peak["fp32_gflops"].as_f64().unwrap_or(0.0)
+        );
+    }
+    text.push_str(&comparison(report));
+    text
+}
+
+/// Columns of one width each, the first to the left, the others to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let lines = if lines.len() <= ROWS_AS_COLUMNS + 1 { transposed(lines) } else { lines.to_vec() };
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|it| it[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cell = |(place, cell): (usize, &String)| {
+            let width = widths[place];
+            if place == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        };
+        let cells: Vec<String> = line.iter().enumerate().map(cell).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn transposed(lines: &[Vec<String>]) -> Vec<Vec<String>> {
+    let columns = lines.first().map_or(0, Vec::len);
+    (0..columns).map(|column| lines.iter().map(|line| line[column].clone()).collect()).collect()
+}
+
+fn comparison(report: &Report) -> String {
+    let Some(compared) = &report.compared else { return String::new() };
+    let mut text = format!("\nnow divided by `{}`:\n", visible(compared["with"].as_str().unwrap_or_default()));
+    for row in compared["rows"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "{}", visible(row["label"].as_str().unwrap_or_default()));
+        for (key, ratio) in row["ratios"].as_object().into_iter().flatten() {
+            let ratio = ratio.as_f64().unwrap_or(0.0);
+            let _ = writeln!(text, "  {key:<20} {ratio:>7.2}  {}", judged(key, ratio));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Row;
+    use crate::bench::figures::{P50_MS, TOKENS_PER_SECOND};
+
+    fn report(rows: &[(&str, f64)]) -> Report {
+        let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
+        for (label, speed) in rows {
+            let mut row = Row::new(*label);
+            row.set(TOKENS_PER_SECOND, *speed);
+            row.set(P50_MS, 2.5);
+            report.rows.push(row);
+        }
+        report
+    }
+
+    #[test]
+    fn one_row_stands_upright_and_many_lie() {
+        let one = table(&report(&[("model int8", 12_345.0)]));
+        assert!(one.starts_with("          model int8\ntokens/s      12,345\np50 ms          2.50\n"), "{one}");
+        let many = table(&report(&[("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]));
+        assert!(many.starts_with("   tokens/s  p50 ms\na         1    2.50\n"), "{many}");
+    }
+
+    #[test]
+    fn names_cannot_write_to_the_terminal() {
+        let shown = table(&report(&[("\u{1b}[2J", 1.0)]));
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+    }
+}

@@ -1,0 +1,99 @@
+//! `vic bench walk`, `extract`, `ocr` and `index`: stages over files of the user's.
+
+use std::path::PathBuf;
+
+use crate::bench::figures::Figure;
+use crate::bench::index::IndexPlan;
+use crate::bench::{self, Report};
+use crate::commands::bench::output::{OutputArgs, print};
+use vic_cli::index::ocr_mode;
+use vic_cli::output::Printer;
+use crate::config::Config;
+use crate::error::Result;
+use crate::model::{IndexRequest, OcrMode};
+
+/// Rows of a stage are of different files, of which the first has all: none is the best of them.
+const FIRST: Option<Figure> = None;
+
+/// What to walk.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WalkArgs {
+    /// The folder
+    path: PathBuf,
+    /// How often, after once to warm up; medians are given
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    runs: usize,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What to read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadArgs {
+    /// A folder, or a file
+    path: PathBuf,
+    /// How often every file is read
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    runs: usize,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What to index.
+#[derive(Debug, clap::Args)]
+pub(crate) struct IndexArgs {
+    /// The folder; without one, generated texts
+    path: Option<PathBuf>,
+    /// Stop after names, sizes and dates
+    #[arg(long)]
+    metadata_only: bool,
+    /// Read at most this many files
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+    /// Whether pictures of text are read: auto, never or always
+    #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
+    ocr: OcrMode,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Walks, and prints.
+pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let earlier = args.output.earlier()?;
+    let mut report = Report::new("walk", FIRST);
+    let (row, warnings) = bench::walk::measure(config, &args.path, args.runs)?;
+    (report.rows, report.warnings) = (vec![row], warnings);
+    print(report, &args.output, earlier.as_ref(), config, printer)
+}
+
+/// Reads texts, and prints.
+pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let earlier = args.output.earlier()?;
+    let mut report = Report::new("extract", FIRST);
+    (report.rows, report.warnings) = bench::reading::extract(config, &args.path, args.runs).await?;
+    print(report, &args.output, earlier.as_ref(), config, printer)
+}
+
+/// Reads pictures, and prints.
+pub(crate) async fn ocr(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let earlier = args.output.earlier()?;
+    let mut report = Report::new("ocr", FIRST);
+    (report.rows, report.warnings) = bench::reading::ocr(config, &args.path, args.runs).await?;
+    print(report, &args.output, earlier.as_ref(), config, printer)
+}
+
+/// Indexes, and prints.
+pub(crate) async fn index(args: &IndexArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let earlier = args.output.earlier()?;
+    let request = IndexRequest {
+        metadata_only: args.metadata_only,
+        max_files: args.max_files,
+        ocr: args.ocr,
+        ..IndexRequest::default()
+    };
+    let plan = IndexPlan { path: args.path.clone(), request };
+    let mut report = Report::new("index", FIRST);
+    let (row, warnings) = bench::index::measure(config, &plan).await?;
+    (report.rows, report.warnings) = (vec![row], warnings);
+    print(report, &args.output, earlier.as_ref(), config, printer)
+}

@@ -1,0 +1,43 @@
+//! `vic corpus help` and `vic corpus schema`: what may be asked and answered, from the registry. Needs no daemon.
+
+use vic_cli::output::Printer;
+use vic_cli::text::visible_json;
+
+use crate::contract::{help, schema};
+use crate::error::Result;
+
+/// Arguments of `vic corpus`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// `help [VERB [FORM]]`, `help fields`, `schema [VERB]`, or words with `--help`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Prints help or schemas.
+pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
+    let asks_for_help = args.words.iter().any(|it| matches!(it.as_str(), "--help" | "-h"));
+    let (first, rest) = (args.words[0].as_str(), &args.words[1..]);
+    let name = |at: usize| rest.get(at).map(String::as_str).filter(|it| !it.starts_with('-'));
+    let told = match first {
+        "help" => help::text(name(0), name(1)),
+        "--help" | "-h" => help::text(None, None),
+        "schema" if !asks_for_help => {
+            let Some(wanted) = name(0) else { return printer.json(&schema::all()) };
+            match schema::named(wanted) {
+                Some(schema) => return printer.json(&schema),
+                None => help::text(Some(wanted), None),
+            }
+        }
+        verb => help::text(Some(verb), name(0)),
+    };
+    match told {
+        Ok(text) => printer.line(&text),
+        Err((code, envelope)) => {
+            printer.exit_code = code.exit_code();
+            printer.line(&visible_json(&envelope.to_string()))
+        }
+    }
+}
+

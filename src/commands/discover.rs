@@ -1,0 +1,172 @@
+//! `vic discover`: entities and relations that files propose, what a model adds to them, and a graph of those that somebody
+//! believes. Every step is a file that can be looked at; nothing enters the graph but by the last one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use chrono::{SecondsFormat, Utc};
+use serde_json::Value;
+
+use crate::agent::{Promotion, Proposer, check_proposals, chunk_text, promote};
+use vic_cli::llm::{OverArgs, TimeArgs};
+use vic_cli::output::{Printer, note};
+use vic_cli::{graph, text, values};
+use crate::client::{Client, Work};
+use crate::config::Config;
+use crate::error::{Error, IoContext, Result};
+use crate::model::{Document, FileFilter, FileState, GraphFormat, Place};
+
+/// Files asked for at once.
+const PAGE: u32 = 500;
+/// Texts of evidence that a model is shown at most.
+const MAX_CHUNKS: usize = 400;
+
+/// Arguments of `vic discover`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Writes what the indexed files propose: documents, sections, people, links
+    Proposals {
+        /// Only below this folder
+        #[arg(long)]
+        root: Option<PathBuf>,
+        /// Read at most so many files
+        #[arg(long, default_value_t = 1_000)]
+        max_files: u64,
+        /// The file to write
+        #[arg(long)]
+        out: PathBuf,
+    },
+    /// Has a model add entities, relations and routes to a file of proposals
+    #[command(visible_alias = "augment-proposals")]
+    Augment {
+        /// The file of proposals
+        proposals: PathBuf,
+        /// The file to write
+        #[arg(long)]
+        out: PathBuf,
+        /// Most proposals to add
+        #[arg(long, default_value_t = 2_000)]
+        max_new_proposals: u32,
+        #[command(flatten)]
+        over: OverArgs,
+        #[command(flatten)]
+        time: TimeArgs,
+    },
+    /// Takes the proposals that are believed into the graph; with --out, into a file instead
+    Promote {
+        /// The file of proposals
+        proposals: PathBuf,
+        /// The file to write, for `vic graph import`
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// What it is called in the graph, in place of what had that name; the file's name when absent
+        #[arg(long, conflicts_with = "out")]
+        name: Option<String>,
+        /// Only those of at least this confidence, 0 to 1
+        #[arg(long, default_value_t = 0.5)]
+        min_confidence: f64,
+        /// Only this one, by its proposal_id; may be given several times
+        #[arg(long = "only", value_name = "ID")]
+        only: Vec<String>,
+    },
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    match args.command {
+        Command::Proposals { root, max_files, out } => propose(root.as_deref(), max_files, &out, config, printer).await,
+        Command::Augment { proposals, out, max_new_proposals, over, time } => {
+            let file = read(&proposals)?;
+            check_proposals(&file)?;
+            let client = Client::connect_or_start(config).await?;
+            let chunks = evidence(&client, &file).await;
+            let work = Work::Augment { proposals: file, chunks, most: max_new_proposals };
+            let augmented = client.assist(work, over.over(time)?).await?;
+            write(&out, &augmented["proposals"])?;
+            for left_out in augmented["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                note(left_out);
+            }
+            let (added, routed) = (augmented["added"].as_u64().unwrap_or(0), augmented["routed"].as_u64().unwrap_or(0));
+            let model = augmented["model"].as_str().unwrap_or_default();
+            printer.line(&text::visible(&format!("{added} added, {routed} routed, by {model}")))
+        }
+        Command::Promote { proposals, out, name, min_confidence, only } => {
+            let graph = promote(&read(&proposals)?, &Promotion { min_confidence, only })?;
+            let Some(out) = out else {
+                let name = name.unwrap_or_else(|| graph::name_of(&proposals));
+                return graph::take_in(name, GraphFormat::Json, graph.to_string(), config, printer).await;
+            };
+            write(&out, &graph)?;
+            let count = |name: &str| graph[name].as_array().map_or(0, Vec::len) as u64;
+            printer.line(&format!("{}, {}", text::plural(count("nodes"), "node"), text::plural(count("edges"), "edge")))
+        }
+    }
+}
+
+async fn propose(root: Option<&Path>, most: u64, out: &Path, config: &Config, printer: &mut Printer) -> Result<()> {
+    let under = root.map(values::absolute).transpose()?;
+    let client = Client::connect_or_start(config).await?;
+    let filter = FileFilter {
+        under: under.as_ref().map(PathBuf::from),
+        state: Some(FileState::Indexed),
+        ..FileFilter::default()
+    };
+    let mut proposer = Proposer::default();
+    let mut read = 0;
+    while read < most {
+        let (files, _) = client.files(filter.clone(), PAGE, read).await?;
+        if files.is_empty() {
+            break;
+        }
+        for file in files.iter().take(usize::try_from(most - read).unwrap_or(usize::MAX)) {
+            let Some(path) = file.absolute().to_str().map(String::from) else { continue };
+            match client.read(&path, &Place::default()).await {
+                Ok(document) => proposer.read(&path, &document),
+                Err(error) => note(&format!("left out: {}", error.message)),
+            }
+        }
+        read += files.len() as u64;
+    }
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
+    let file = proposer.file(&now, under.as_deref().unwrap_or("all roots"));
+    write(out, &file)?;
+    let count = file["proposals"].as_array().map_or(0, Vec::len) as u64;
+    printer.line(&format!("{} of {}", text::plural(count, "proposal"), text::plural(read.min(most), "file")))
+}
+
+/// The texts that proposals rest on, read again; those that cannot be read are left out.
+async fn evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
+    let proposals = file["proposals"].as_array().into_iter().flatten();
+    let cited = proposals.filter_map(|it| it["evidence"].as_array()).flatten();
+    let mut documents: BTreeMap<String, Option<Document>> = BTreeMap::new();
+    let mut chunks = BTreeMap::new();
+    for chunk in cited.filter_map(|it| it["chunk_id"].as_str()) {
+        if chunks.len() == MAX_CHUNKS {
+            break;
+        }
+        let Some((path, _)) = chunk.rsplit_once('#').filter(|(path, _)| path.starts_with('/')) else { continue };
+        if !documents.contains_key(path) {
+            documents.insert(path.to_string(), client.read(path, &Place::default()).await.ok());
+        }
+        if let Some(text) = documents[path].as_ref().and_then(|it| chunk_text(it, chunk)) {
+            chunks.insert(chunk.to_string(), text.to_string());
+        }
+    }
+    chunks.into_iter().collect()
+}
+
+fn read(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).at("read", path)?;
+    serde_json::from_str(&text).map_err(|error| Error::invalid(format!("`{}` is no JSON: {error}", path.display())))
+}
+
+fn write(path: &Path, value: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(Error::internal)?;
+    std::fs::write(path, text + "\n").at("write", path)
+}

@@ -1,0 +1,98 @@
+//! `vic llm use` and `vic llm model`: the choice of a backend, remembered in the data directory. The daemon need not run.
+
+use vic_cli::output::Printer;
+use vic_cli::text;
+
+use crate::agent::{BackendKind, Choice, CommandLine, Override};
+use crate::config::Config;
+use crate::data_dir::directory;
+use crate::error::{IoContext, Result};
+
+/// Arguments of `vic llm use`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UseArgs {
+    #[command(subcommand)]
+    backend: Use,
+}
+
+/// Arguments of `vic llm model`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelArgs {
+    /// Its name
+    name: String,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Use {
+    /// No model: rules that say the same every time
+    Mock,
+    /// An Ollama server
+    Ollama {
+        /// The model
+        model: Option<String>,
+    },
+    /// An OpenAI-compatible server
+    Openai {
+        /// The model
+        model: Option<String>,
+    },
+    /// A command that speaks the plugin protocol
+    Command {
+        /// The program, by name or path
+        program: String,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+
+/// Chooses a backend.
+pub(crate) fn use_backend(args: UseArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    choose(used(args.backend)?, config, printer)
+}
+
+/// Chooses another model of the backend.
+pub(crate) fn use_model(args: ModelArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    choose(Override { model: Some(args.name), ..Override::default() }, config, printer)
+}
+
+fn used(backend: Use) -> Result<Override> {
+    let kind = |backend, model| Override { backend: Some(backend), model, ..Override::default() };
+    Ok(match backend {
+        Use::Mock => kind(BackendKind::Mock, None),
+        Use::Ollama { model } => kind(BackendKind::Ollama, model),
+        Use::Openai { model } => kind(BackendKind::OpenAi, model),
+        Use::Command { program, args } => {
+            Override { command: Some(line(program, args)?), ..kind(BackendKind::Command, None) }
+        }
+    })
+}
+
+/// Remembers a choice. The daemon need not run.
+fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> {
+    directory::prepare(config)?;
+    let choice = match over.backend {
+        // Whatever cannot be understood is chosen anew.
+        Some(_) => Choice::load(config).unwrap_or_else(|_| Choice::configured(config)).with(&over)?,
+        None => Choice::load(config)?.with(&over)?,
+    };
+    choice.save(config)?;
+    let model = choice.model_name(config);
+    let what = match (&choice.command, choice.backend) {
+        (Some(command), BackendKind::Command) => command.shown(),
+        _ => model.clone(),
+    };
+    let with = if choice.backend == BackendKind::Command && !model.is_empty() {
+        format!(", model {model}")
+    } else {
+        String::new()
+    };
+    printer.line(&text::visible(&format!("{}: {what}{with}", choice.backend.name())))
+}
+
+/// The program as it was typed, with the working directory that it counts from.
+fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
+    let folder = std::env::current_dir().at("find", std::path::Path::new("."))?;
+    Ok(CommandLine { program, args, folder })
+}

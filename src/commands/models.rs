@@ -1,0 +1,145 @@
+//! `vic models`: models and runtime libraries on this machine. The one command that fetches anything from the network,
+//! and only when it is typed.
+
+use std::sync::Mutex;
+
+use crate::catalog::AuditLog;
+use vic_cli::output::{Format, FormatArgs, Printer};
+use crate::config::Config;
+use crate::embed::egress;
+use crate::embed::models::{ModelInfo, ModelStore, Progress};
+use crate::error::Result;
+
+/// Arguments of `vic models`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Lists what the catalog knows and what of it is here
+    List {
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Fetches a model, or a library, and checks its files
+    Pull {
+        /// Its name; without it the configured model and the libraries that vic needs
+        name: Option<String>,
+    },
+    /// Checks the files against their checksums
+    Verify {
+        /// Its name; without it everything that is here
+        name: Option<String>,
+        /// Says nothing when all is well
+        #[arg(long, short)]
+        quiet: bool,
+    },
+}
+
+/// What a daemon with the default settings loads beside its embedding model.
+const PARTS: [&str; 3] = ["onnxruntime", "pdfium", "ppocr"];
+
+/// Does what was asked.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let store = ModelStore::new(config.model_dirs.clone());
+    match args.command {
+        Command::List { output } => list(&store, output.format, printer),
+        Command::Pull { name } => {
+            egress::keep_log(AuditLog::open(&config.audit_path())?);
+            pull(&store, names(name, config), printer).await
+        }
+        Command::Verify { name, quiet } => verify(&store, name, quiet, printer),
+    }
+}
+
+fn names(name: Option<String>, config: &Config) -> Vec<String> {
+    match name {
+        Some(name) => vec![name],
+        None => {
+            let mut names: Vec<String> = PARTS.into_iter().map(String::from).collect();
+            // Text in pictures is read on the processor, whatever the model of the index runs on.
+            let library = config.embed.device.library();
+            if !PARTS.contains(&library) {
+                names.push(library.into());
+            }
+            names.push(config.embed.model.clone());
+            names
+        }
+    }
+}
+
+fn list(store: &ModelStore, format: Format, printer: &mut Printer) -> Result<()> {
+    let models = store.list()?;
+    match format {
+        Format::Json => printer.json(&models),
+        Format::Human => models.iter().try_for_each(|it| printer.line(&line(it))),
+    }
+}
+
+fn line(model: &ModelInfo) -> String {
+    let state = if model.present { "present" } else { "missing" };
+    let dimension = model.dimension.map(|it| format!("{it} dimensions, ")).unwrap_or_default();
+    let size = vic_cli::text::bytes(model.bytes);
+    format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
+}
+
+/// Fetches, and writes down from where.
+async fn pull(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
+    for name in names {
+        printer.line(&format!("fetching {name}"))?;
+        printer.flush()?;
+        // Files come one after the other: a line each, when a new one begins.
+        let last = Mutex::new(String::new());
+        let lines = Mutex::new(Vec::new());
+        store
+            .pull(&name, |progress: Progress| {
+                let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                if *last != progress.file {
+                    last.clone_from(&progress.file);
+                    lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(progress.file);
+                }
+            })
+            .await?;
+        for file in lines.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            printer.line(&format!("  {file}"))?;
+        }
+        printer.line(&format!("{name} is ready"))?;
+    }
+    Ok(())
+}
+
+fn verify(store: &ModelStore, name: Option<String>, quiet: bool, printer: &mut Printer) -> Result<()> {
+    let names = match name {
+        Some(name) => vec![name],
+        None => store.list()?.into_iter().filter(|it| it.present).map(|it| it.name).collect(),
+    };
+    for name in names {
+        store.verify(&name)?;
+        if !quiet {
+            printer.line(&format!("{name}: every file is as the catalog has it"))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_name_what_the_configured_device_needs_is_fetched() {
+        let check = |device: &str, expected: &[&str]| {
+            let value = |name: &str| match name {
+                "VIC_DATA_DIR" => Some("/d".into()),
+                "VIC_EMBED_DEVICE" => Some(device.into()),
+                _ => None,
+            };
+            assert_eq!(names(None, &Config::from_lookup(&value).unwrap()), expected);
+        };
+        check("cpu", &["onnxruntime", "pdfium", "ppocr", "all-MiniLM-L6-v2"]);
+        check("cuda", &["onnxruntime", "pdfium", "ppocr", "onnxruntime-cuda", "all-MiniLM-L6-v2"]);
+    }
+}

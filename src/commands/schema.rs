@@ -1,0 +1,28 @@
+//! `vic schema`: the published contract as JSON Schema. Needs no daemon.
+
+use clap::builder::PossibleValuesParser;
+
+use vic_cli::output::Printer;
+use crate::contract;
+use crate::error::{Error, Result};
+use crate::serve::schema;
+
+/// All schemas of the contract: requests and responses of its verbs.
+const CONTRACT: &str = "corpus";
+
+/// Arguments of `vic schema`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The type; `corpus` is every request and response of the contract
+    #[arg(value_parser = PossibleValuesParser::new(schema::names().chain([CONTRACT]).collect::<Vec<_>>()))]
+    name: String,
+}
+
+/// Prints.
+pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
+    if args.name == CONTRACT {
+        return printer.json(&contract::schema::all());
+    }
+    let schema = schema::schema(&args.name).ok_or_else(|| Error::not_found(format!("no schema `{}`", args.name)))?;
+    printer.json(&schema)
+}
