@@ -362,7 +362,7 @@ fn result_id(request: &Value, state: &str) -> String {
     format!("r-{}", &hasher.finalize().to_hex()[..16])
 }
 
-/// The request as stored with an error: the first [`MOST_REFUSED`] bytes, and a mark if it was cut.
+/// The request as stored with an error: its first 4 KiB, and a mark if it was cut.
 fn bounded(asked: &Value) -> String {
     let text = asked.to_string();
     if text.len() <= MOST_REFUSED {
