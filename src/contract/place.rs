@@ -196,8 +196,7 @@ pub(crate) struct Finder<'r> {
     misses: usize,
 }
 
-/// Failed searches after which the search stops. Each one scans the rest of the file, and so many mean that the file is
-/// not the one that was parsed.
+/// Failed searches before the finder gives up: each scans the rest of the file. So many mean that the file has changed.
 pub(crate) const MOST_MISSES: usize = 200;
 
 /// The position of a block in its file.
@@ -247,8 +246,7 @@ impl<'r> Finder<'r> {
 /// Candidates tried as the first cell of a table.
 const MOST_TRIES: usize = 50;
 
-/// The range from the first cell of a table to the last. A spanning cell is repeated in the text, but occurs once in the
-/// file.
+/// The range from the first cell of a table to the last. A spanning cell repeats in the text, but not in the file.
 fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
     let letters = |it: &str| it.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
     let rows: Vec<Vec<String>> = table.lines().map(|it| it.split(" | ").map(letters).collect()).collect();

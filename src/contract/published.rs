@@ -9,8 +9,7 @@ use crate::contract::dates;
 use crate::contract::reading::{Kept, Part, key_of};
 use crate::contract::source::Source;
 
-/// Bytes at the start of a document in which a date label is about the document itself; further down it can be about a
-/// part.
+/// Bytes at the start of a document in which a date label is about all of it; further down it can be about a part.
 const HEAD: usize = 2_000;
 
 /// Bytes of a web page that are searched: pages state their date in the head or above the text.

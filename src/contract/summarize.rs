@@ -33,7 +33,7 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.unknown(
-            Unknown::new("withheld_wording", withheld).detail("the sources give advice there; read them at their place"),
+            Unknown::new("withheld_wording", withheld).detail("the sources give advice there; read them in place"),
         );
     }
     Ok(answer)
