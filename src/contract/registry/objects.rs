@@ -1,8 +1,7 @@
-//! The schemas of EXTRACT: the fields of their objects, and what these can be filtered by.
+//! The schemas of EXTRACT: the fields and filters of their objects.
 
 use super::{Kind, ObjectSchema, WORD, field};
 
-/// The schemas of EXTRACT.
 pub const SCHEMAS: &[ObjectSchema] = &[
     ObjectSchema {
         name: "Code",
