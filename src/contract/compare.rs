@@ -118,7 +118,7 @@ fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
     fields.iter().filter(|it| !PLACES.contains(&it.0.as_str())).map(|it| (it.0.clone(), it.1.clone())).collect()
 }
 
-/// Reports the documents whose diff was cut by the time limit.
+/// Reports documents with a diff that the time limit cut.
 pub(crate) fn note_coarse(answer: &mut Answer, files: &[FileId]) {
     let detail = "the search took too long: more changes are reported than there are";
     answer.unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));

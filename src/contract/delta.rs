@@ -170,7 +170,7 @@ fn differences(corpus: &Corpus, earlier: &Earlier, answer: &mut Answer) -> [Vec<
     [added, gone, modified]
 }
 
-/// Reports modified files whose earlier content is not stored.
+/// Reports modified files without stored earlier content.
 fn note_lost(answer: &mut Answer, modified: &[Value]) {
     let lost = modified.iter().filter(|it| it.get("changes").is_none());
     let lost: Vec<FileId> = lost.filter_map(|it| it["file"].as_i64()).collect();

@@ -57,7 +57,7 @@ fn with_path(value: &Value, found: &mut BTreeSet<i64>) {
     }
 }
 
-/// The file ids of a matrix, whose first columns are file and path.
+/// The file ids of a matrix; its first columns are file and path.
 fn of_rows(data: &Map<String, Value>) -> Vec<i64> {
     let is_matrix = data.get("columns").is_some_and(|it| it[0] == "file");
     let rows = data.get("rows").filter(|_| is_matrix).and_then(Value::as_array).into_iter().flatten();

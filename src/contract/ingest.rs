@@ -52,7 +52,7 @@ struct Run {
     places: Vec<String>,
     /// Whether texts are left out (mode `minimal`).
     minimal: bool,
-    /// The session whose failures this run retries.
+    /// The session with the failures that this run retries.
     again: Option<Arc<Past>>,
     /// Pages that could not be fetched, with the reason.
     unfetched: Vec<(String, String)>,

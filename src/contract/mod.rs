@@ -224,7 +224,7 @@ impl Contract {
         if !self.book(id, BookedResult { request, envelope: envelope.to_string(), documents }).await?
             && let Some(unknowns) = envelope["unknowns"].as_array_mut()
         {
-            let told = Unknown::new("result_not_kept", 1).detail("it is too large to be asked about by its id");
+            let told = Unknown::new("result_not_kept", 1).detail("it is too large to store, so its id does not work");
             unknowns.push(told.value());
         }
         Ok(envelope)

@@ -254,7 +254,7 @@ impl Versions {
     }
 }
 
-/// Languages and compilers whose version can follow their name without a space.
+/// Languages and compilers with a version that can follow their name without a space.
 const GLUED: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
 
 /// Python package tags: `py311`, `cp312`.

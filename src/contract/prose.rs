@@ -55,7 +55,7 @@ impl Ruler<'_> {
     }
 }
 
-/// Says whether a text reads as sentences.
+/// Returns whether a text reads as sentences.
 pub(crate) fn is_prose(text: &str) -> bool {
     words(text).filter(|it| it.1.chars().any(char::is_alphabetic)).nth(FEWEST_WORDS - 1).is_some()
 }

@@ -87,7 +87,7 @@ impl Contract {
         self.sift(request).await
     }
 
-    /// Files of the view whose facts the filter needs and that were never parsed.
+    /// Files of the view that the filter needs facts of and that were never parsed.
     async fn unread(&self, request: &Request) -> Outcome<Vec<FileId>> {
         let selection = self.selection(request).await?;
         let mut filters = selection.filters.clone();

@@ -176,7 +176,7 @@ impl Contract {
         Ok(())
     }
 
-    /// The files whose facts the filters need but that were never parsed. A session never needs any.
+    /// The files that the filters need facts of and that were never parsed. A session never needs any.
     pub(crate) async fn unknown(&self, selection: &Selection, filters: &[Filter]) -> Outcome<Vec<FileId>> {
         let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, Origin::Fact(_)));
         if !filters.iter().any(needs) || selection.past.is_some() {

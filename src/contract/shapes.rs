@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::contract::filter::{self, Type};
 use crate::contract::registry::{ObjectSchema, SCHEMAS};
 
-/// An object with exactly these fields; a field whose name ends with `?` is optional.
+/// An object with exactly these fields; a field name with a final `?` is optional.
 pub(crate) fn record<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, shape) in fields {

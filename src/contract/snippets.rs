@@ -1,4 +1,4 @@
-//! Code blocks in light markup, whose readers take them for prose, and the names of programming languages.
+//! Code blocks in light markup that its readers take for prose, and the names of programming languages.
 
 use std::ops::Range;
 use std::sync::LazyLock;

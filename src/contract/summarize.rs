@@ -159,7 +159,7 @@ fn fits(approach: &Approach, question: &str, corpus: &Corpus) -> bool {
             .any(|paper| wanted.iter().any(|it| paper.reading.terms.contains_key(it)))
 }
 
-/// The first column of tables whose header names a word of the question.
+/// The first column of tables with a header word of the question.
 fn table_options(corpus: &Corpus, question: &str) -> Vec<String> {
     let wanted = words::stems(question);
     let mut found = Vec::new();

@@ -80,7 +80,7 @@ impl Selection {
         selection
     }
 
-    /// The files of a session as they were at its time.
+    /// The files of a session as they were when it was made.
     pub(crate) fn session(scope: &Scope, past: Arc<Past>) -> Selection {
         let shown = json!({"type": "session", "session": past.session});
         Selection { shown, past: Some(past), ..Selection::all(scope) }

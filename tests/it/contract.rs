@@ -72,7 +72,7 @@ fn jobs_survive_restart() {
     assert!(world.terminate());
     world.spawn();
     assert_eq!(get(&world, &format!("/v1/index/status?job_id={id}")).json()["status"], "completed");
-    assert_eq!(get(&world, "/v1/index/status?job_id=nobody").status, 404);
+    assert_eq!(get(&world, "/v1/index/status?job_id=unknown").status, 404);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<O
     found
 }
 
-/// The DOI behind a link in an entry, for entries whose text has no DOI.
+/// The DOI behind a link in an entry, for entries without a DOI in their text.
 fn linked_doi(source: &Source, passage: &Passage, range: &Range<usize>) -> Option<String> {
     let is_inside = |it: &linked::Linked| match &it.words {
         Some(words) => linked::overlap(words, range),

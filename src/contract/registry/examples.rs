@@ -1,5 +1,5 @@
-//! One request of every form with its answer. Tests run them on `tests/data/examples`, whose documents have the numbers 1
-//! to 3.
+//! One request of every form with its answer. Tests run them on `tests/data/examples`; its documents have
+//! the numbers 1 to 3.
 
 use super::Example;
 

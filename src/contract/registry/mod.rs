@@ -44,7 +44,7 @@ pub enum Kind {
     Files(usize),
     /// An object with these fields and no others.
     Object(&'static [Field]),
-    /// An object whose fields depend on the requested schema.
+    /// An object with fields that depend on the requested schema.
     SchemaFilters,
 }
 

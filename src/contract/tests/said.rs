@@ -43,7 +43,7 @@ fn talkative() -> Corpus {
         one.push_str(&format!("{}\n\n", sentence(at).repeat(4)));
         other.push_str(&format!("{}\n\n", sentence(at + 1).replace("should", "should never").repeat(3)));
     }
-    let quote = "the water came over the wall and nobody had seen it come ".repeat(20);
+    let quote = "the water came over the wall and few had seen it come ".repeat(20);
     let cell = "a cell with far more words than any cell of a table should have ".repeat(10);
     let tail = format!(
         "> {quote}\n> — Klara Novak\n\n## Methods\n\n{}\n\n## Pros of the wall\n\n- {quote}\n\n## Cons of the wall\n\n- {quote}\n\n| Site | Note |\n|---|---|\n| pier | {cell} |\n| lock | {cell} |\n\nA **wall** is a thing that {quote}.\n",

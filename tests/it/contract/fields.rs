@@ -241,5 +241,5 @@ fn index_start_request_fields() {
 #[test]
 fn index_status_of_unknown_job_is_404() {
     let world = World::new().start();
-    assert_eq!(get(&world, "/v1/index/status?job_id=nobody").status, 404);
+    assert_eq!(get(&world, "/v1/index/status?job_id=unknown").status, 404);
 }

@@ -190,7 +190,7 @@ fn plan_with_unknown_skill_is_rejected() {
     );
 }
 
-/// A daemon with one indexed note, whose planner model behaves as given.
+/// A daemon with one indexed note and a planner model that behaves as given.
 fn planned_by(says: Says) -> (World, crate::server::Server) {
     let server = ollama::start(vec![Model::new("m", &["completion"])], move |_| says.clone());
     let world = World::new()
@@ -203,8 +203,7 @@ fn planned_by(says: Says) -> (World, crate::server::Server) {
     (world, server)
 }
 
-/// Asserts that a failing model is no error: the rules plan, sentences are quoted, and warnings report both with the
-/// reason.
+/// Asserts that a failing model is no error: rules plan, sentences are quoted, and warnings report both and why.
 fn stood_in_for(says: Says, expected: &str) {
     let (world, _server) = planned_by(says.clone());
     let before = state(&world);
