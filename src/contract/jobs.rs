@@ -88,8 +88,8 @@ impl Jobs {
 }
 
 impl Contract {
-    /// Continues a request as a job, unless the queue is full. If an INGEST job is cancelled, files that it indexed
-    /// stay; only its session is not created.
+    /// Continues a request as a job, unless the queue is full. In that case, files that INGEST has
+    /// indexed by then stay in the index; only its session is not created.
     pub(super) async fn later(&self, request: Request, documents: usize, going: Option<ingest::Going>) -> Result<Made> {
         let place = self.jobs.places.take(&self.holder, "verbs in jobs have not ended")?;
         let job = BookedJob { id: format!("j-{:016x}", random()?), state: RUNNING.into(), body: "{}".into() };

@@ -102,8 +102,8 @@ pub struct Contract {
     /// The caller.
     holder: Holder,
     jobs: Arc<Jobs>,
-    /// The worker permit, if this runs as a job. A running computation keeps it to its end, even after its job was
-    /// cancelled. A caller who starts and cancels jobs so gets no more concurrency than others.
+    /// The permit of the running job, if this is one. A running computation holds it to its end, even after its job was
+    /// cancelled, so that starting and cancelling jobs gives a caller no more concurrency.
     held: Option<Arc<OwnedSemaphorePermit>>,
 }
 

@@ -9,7 +9,8 @@ use crate::model::FileId;
 /// Most candidates listed for an ambiguous name.
 const ASKED_BACK: usize = 10;
 
-/// Returns every document that matches a name: by number or exact path, else by the end of its path. An absolute path matches if it ends with the path of a document.
+/// Returns every document that matches a name: by number or exact path, else by the end of its path. An absolute path
+/// matches if it ends with the path of a document.
 pub(crate) fn fitting(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
     let text = match given {
         Value::Number(number) => {

@@ -26,9 +26,11 @@ const MOST_RAW: u64 = 4 << 20;
 
 /// The services that the corpus API is built on.
 pub struct Parts {
+    /// The record of every file.
     pub catalog: Catalog,
     /// Indexes files, and holds the OCR text of pictures.
     pub index: Index,
+    /// Parses files in jailed workers.
     pub pool: Arc<WorkerPool>,
     /// Its tokenizer counts the tokens of answers.
     pub embedder: Arc<dyn Embedder>,

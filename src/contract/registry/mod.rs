@@ -75,6 +75,7 @@ pub struct Form {
 /// One verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verb {
+    /// The name in upper case.
     pub name: &'static str,
     /// When to use it.
     pub when: &'static str,
@@ -82,12 +83,14 @@ pub struct Verb {
     pub never: &'static str,
     /// Mistakes that are rejected.
     pub refuses: &'static str,
+    /// The forms; never empty.
     pub forms: &'static [Form],
 }
 
 /// A sample request of a form and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Example {
+    /// The verb.
     pub verb: &'static str,
     /// The form; empty for an only form.
     pub form: &'static str,
@@ -100,6 +103,7 @@ pub struct Example {
 /// One schema of EXTRACT.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectSchema {
+    /// The name.
     pub name: &'static str,
     /// The fields of its objects with their JSON types, besides the place and the confidence; a type that ends with `?`
     /// marks a field that an object may lack.

@@ -2,6 +2,7 @@
 
 use super::{Kind, ObjectSchema, WORD, field};
 
+/// The schemas of EXTRACT.
 pub const SCHEMAS: &[ObjectSchema] = &[
     ObjectSchema {
         name: "Code",
