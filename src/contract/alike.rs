@@ -1,79 +1,79 @@
-//! Which names are written almost alike, without comparing each with each.
+//! Finds names with similar spelling without comparing every pair.
 //!
-//! Two names are the same where their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then few letters of either are without
-//! a partner in the other: their shares in both names come to at most 0.15 / (1 - 0.1 p) together, where p of the first
-//! four letters are the same. Of two names with n letters in the longer one, that is this times n letters. So the alphabet
-//! is dealt out to one group more than that, and of one group at least both names have the very same letters. Only names
-//! that agree in a group are compared, in two ways: those with two first letters in common (p is 2 to 4), and all others
-//! (p is 0 or 1) with stricter groups. Long names, which would need many groups, are compared with all other long ones.
+//! Two names are similar if their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then few letters of either name have no
+//! partner in the other: their shares in both names sum to at most 0.15 / (1 - 0.1 p), where p of the first four letters
+//! match. For two names with n letters in the longer one, that is this value times n letters. The alphabet is therefore
+//! split into one group more than that, so that both names have exactly the same letters of at least one group. Only names
+//! that agree in a group are compared, in two ways: names with two common first letters (p is 2 to 4), and all others (p
+//! is 0 or 1) with stricter groups. Long names would need many groups, and are compared with all other long names.
 //!
-//! No pair is lost by that: what is found is what comparing each with each finds, as long as there is time and room for it.
+//! No pair is missed: within the limits of time and memory, the result equals that of pairwise comparison.
 
 use std::collections::HashMap;
 
 use strsim::jaro_winkler;
 
-/// Names that are written almost the same are the same.
+/// Least similarity of two spellings of one name.
 pub(crate) const SAME_NAME: f64 = 0.95;
 
-/// First letters that two names have in common, and the most that their letters without a partner come to then.
+/// The number of common first letters, and the greatest sum of shares of unmatched letters under it.
 const WAYS: [(usize, f64); 2] = [(2, 3.0 * (1.0 - SAME_NAME) / 0.6), (0, 3.0 * (1.0 - SAME_NAME) / 0.9)];
 
-/// Groups of letters, at most: names for which that is not enough, those of more than some 50 letters, are one group.
+/// Most groups of letters. Names that need more, those of over some 50 letters, form one group.
 const MOST_GROUPS: usize = 12;
 
-/// What a sum of floating-point numbers may be wrong by.
+/// Tolerance for floating-point sums.
 const INEXACT: f64 = 1e-9;
 
-/// Pairs that are looked at for one answer: under a minute. A hundred thousand names of people take a twentieth of it.
+/// Work limit of one answer, in inspected pairs: under a minute. A hundred thousand names of people take a twentieth.
 const MOST_WORK: u64 = 4_000_000_000;
 
-/// What a comparison of two names takes, in pairs that are only looked at; of long ones it takes more, as each letter is
-/// looked for among those of the other name.
+/// The cost of comparing two names, in inspected pairs. Long names cost more, because each letter is searched in the other
+/// name.
 const COMPARISON: u64 = 100;
 
-/// Pairs of letters that are compared while a pair of names is looked at.
+/// Letter pairs that cost as much as one inspected pair.
 const LETTERS_AT_ONCE: usize = 16;
 
-/// Names that are known for one answer: with their chains, each takes some two hundred bytes.
+/// Most names stored for one answer; with its chains, a name takes some two hundred bytes.
 const MOST_NAMES: usize = 500_000;
 
-/// Chains, at most: of more names, more share one.
+/// Most chains; with more names, chains are shared.
 const MOST_CHAINS: usize = 1 << 22;
 
-/// The end of a chain, and no name.
+/// The end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// Names, each standing for those that are written almost like it.
+/// A set of representative names, each for all names with a similar spelling.
 pub(crate) struct Spellings {
-    /// Letters by how often they occur in all names: those next to each other are dealt out to different groups.
+    /// Rank of each letter by frequency over all names. Neighbouring ranks go to different groups.
     ranks: HashMap<char, u32>,
     standing: Vec<Standing>,
-    /// Chains of names that may be alike, by what their groups hold: where each begins in `links`. Different groups may
-    /// share a chain, which only makes it longer.
+    /// Chains of candidate names by the content of their letter groups: the index of the first link. Groups may share a
+    /// chain, which only makes it longer.
     chains: Vec<u32>,
     /// A name, and the next link of its chain.
     links: Vec<(u32, u32)>,
-    /// Which name is looked for: the same pair may meet in several chains.
+    /// Number of the current search: a pair can meet in several chains.
     turn: u32,
     work: u64,
     most_work: u64,
     most_names: usize,
-    /// Names that stand for themselves and are not known, as there was no time or no room for them. They are the last ones:
-    /// neither comes back.
+    /// Number of names that represent themselves and are not stored, because a limit was reached. They come last: a limit
+    /// that is reached stays reached.
     left_out: usize,
 }
 
-/// A name that stands for others.
+/// A representative name.
 struct Standing {
     folded: String,
     marks: Marks,
-    /// When it was last looked at.
+    /// The last search that inspected it.
     turn: u32,
 }
 
-/// How many letters a name has, and which: a bit for each letter, and one for each time that it occurs again. Bits may
-/// coincide, then names look more alike than they are.
+/// A letter count and a bit set: one bit for each letter, and one for each repetition. Colliding bits only make names look
+/// more similar than they are.
 #[derive(Clone, Copy)]
 struct Marks {
     letters: usize,
@@ -91,7 +91,7 @@ impl Marks {
         Marks { letters: ranks.len(), bits }
     }
 
-    /// Whether two names can be similar enough, if their letters stand as well as they could.
+    /// Returns whether two names can be similar if their letters are in the best order.
     fn may_be_alike(self, other: Marks) -> bool {
         let lacking = |one: Marks, other: Marks| (one.bits & !other.bits).count_ones() as usize;
         let left = |one: Marks, other: Marks| one.letters.saturating_sub(lacking(one, other));
@@ -109,7 +109,7 @@ impl Spellings {
         }
         let mut letters: Vec<(char, u64)> = counts.into_iter().collect();
         letters.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-        // Most names have some twenty groups in all.
+        // Most names have about twenty groups in all.
         let chains = names.count().saturating_mul(32).min(MOST_CHAINS).next_power_of_two();
         Spellings {
             ranks: letters.into_iter().map(|it| it.0).zip(0..).collect(),
@@ -124,13 +124,12 @@ impl Spellings {
         }
     }
 
-    /// Returns which name stands for this one: the first, by number, that is written almost like it, or itself as the next. One
-    /// for which there is no time stands for itself; so does one for which there is no room, unless it is like one that is
-    /// known.
+    /// Returns the index of the first representative with a similar spelling, or a new index for the name itself. A name
+    /// over the work limit represents itself; so does a name over the memory limit without a stored similar name.
     pub(crate) fn place(&mut self, name: &str) -> usize {
         let folded = name.to_lowercase();
-        // A letter without a rank, as small ones at the end of a word, has its code for one: two letters of one rank only make
-        // names look more alike than they are.
+        // A letter without a rank, such as a final small sigma, uses its code point. A shared rank only makes names look
+        // more similar.
         let mut ranks: Vec<u32> =
             folded.chars().map(|it| self.ranks.get(&it).copied().unwrap_or(u32::from(it))).collect();
         ranks.sort_unstable();
@@ -157,17 +156,18 @@ impl Spellings {
         self.standing.push(name);
     }
 
-    /// Whether there is no time for more.
+    /// Returns whether the work limit is reached.
     fn is_over(&self) -> bool {
         self.work >= self.most_work
     }
 
-    /// Returns how many names stand for themselves because comparing them, or knowing them, would have taken too much.
+    /// Returns the number of names that were not compared or not stored because of a limit.
     pub(crate) fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// The first name that is alike; none as soon as the time is over, as an earlier one may not have been looked at.
+    /// The first similar representative. `None` once the work limit is reached, because an earlier one may not have been
+    /// inspected.
     fn first_alike(&mut self, folded: &str, marks: Marks, chains: &[usize]) -> Option<usize> {
         self.turn += 1;
         let mut found = NONE;
@@ -188,7 +188,7 @@ impl Spellings {
         (found != NONE).then_some(found as usize)
     }
 
-    /// Whether a standing name that was not looked at in this turn is written almost like another.
+    /// Compares a representative that this search has not inspected yet.
     fn is_alike(&mut self, standing: u32, folded: &str, marks: Marks) -> bool {
         let standing = &mut self.standing[standing as usize];
         if std::mem::replace(&mut standing.turn, self.turn) == self.turn || !standing.marks.may_be_alike(marks) {
@@ -196,16 +196,16 @@ impl Spellings {
         }
         let letters = standing.marks.letters.saturating_mul(marks.letters);
         self.work = self.work.saturating_add(COMPARISON.max((letters / LETTERS_AT_ONCE) as u64));
-        // What there is no time for is not begun: a name may be as long as a text.
+        // Not started if the work limit would be exceeded: a name can be as long as a text.
         self.work < self.most_work && jaro_winkler(&standing.folded, folded) >= SAME_NAME
     }
 
-    /// The chains in which a name stands, and those that are alike with it.
+    /// The chains that hold a name and its similar names.
     fn chains_of(&self, folded: &str, ranks: &[u32]) -> Vec<usize> {
         let mut keys = Vec::new();
         for (first, most_lacking) in WAYS {
             let start = folded.chars().take(first).fold(first as u64, |key, it| mixed(key, u32::from(it)));
-            // What lacks is counted by the longer of two names, and either may be that.
+            // The limit counts unmatched letters by the longer name, and either name can be that.
             let groups = |letters: f64| (most_lacking * letters + INEXACT) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));
@@ -220,7 +220,7 @@ impl Spellings {
     }
 }
 
-/// Adds what each of so many groups holds of a name, as a number.
+/// Adds a hash of the letters of a name in each of `count` groups.
 fn add_groups(keys: &mut Vec<u64>, start: u64, count: usize, ranks: &[u32]) {
     let first = keys.len();
     keys.extend((0..count as u32).map(|group| mixed(mixed(start, count as u32), group)));
@@ -245,7 +245,7 @@ mod tests {
         names.iter().map(|it| spellings.place(it)).collect()
     }
 
-    /// As [`placed`], by comparing each with each.
+    /// Like [`placed`], with pairwise comparison.
     fn placed_slowly(names: &[String]) -> Vec<usize> {
         let mut standing: Vec<String> = Vec::new();
         let place = |name: &String| {
@@ -259,7 +259,7 @@ mod tests {
         names.iter().map(place).collect()
     }
 
-    /// Names of a few parts, some with a letter left out, changed, or in the place of the next.
+    /// Names made of a few parts, some with a letter removed, changed or swapped.
     fn names(count: usize) -> Vec<String> {
         const FIRST: [&str; 8] = ["Anna", "Klara", "Clara", "Jonathan", "Jonathon", "Mary Anne", "Dmitri", "Öykü"];
         const PARTS: [&str; 12] = ["ka", "no", "stei", "ber", "ger", "man", "wil", "ross", "ton", "field", "ov", "é"];
@@ -286,17 +286,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_what_comparing_each_with_each_finds() {
+    fn result_equals_pairwise_comparison() {
         let mut names = names(1_500);
-        // Long ones too, with a letter that differs.
+        // Long names too, with one different letter.
         names.extend((0..40).map(|it| format!("A{}{} House{}", "bcdefghijk".repeat(5), it / 2, "s".repeat(it % 7))));
         let found = placed(&names);
         assert_eq!(found, placed_slowly(&names));
-        assert!(found.iter().max().unwrap() + 100 < names.len(), "many are alike");
+        assert!(found.iter().max().unwrap() + 100 < names.len(), "many names are similar");
     }
 
     #[test]
-    fn of_many_names_few_pairs_are_looked_at() {
+    fn few_pairs_are_inspected_for_many_names() {
         let names = names(20_000);
         let mut spellings = Spellings::of(names.iter());
         for name in &names {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn names_for_which_there_is_no_time_stand_for_themselves_and_are_counted() {
+    fn names_over_work_limit_are_counted_as_left_out() {
         let names = ["Klara Novak", "Klara Nowak", "Ada Stone", "Ada Stome"].map(String::from);
         let mut spellings = Spellings::of(names.iter());
         let mut placed = |most_work: u64| {
@@ -321,8 +321,8 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_compared_as_long_as_there_is_time_for_their_letters() {
-        // Two thousand letters each, and another one at the end: they are alike, and on one chain.
+    fn long_names_use_up_work_limit() {
+        // Two thousand letters each with a different last letter: they are similar and share a chain.
         let names: Vec<String> = (b'a'..b'k').map(|it| format!("A{}{}", "b".repeat(1_999), char::from(it))).collect();
         let comparison = 2_001 * 2_001 / LETTERS_AT_ONCE as u64;
         let mut spellings = Spellings::of(names.iter());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn names_for_which_there_is_no_room_are_those_that_are_known_or_stand_for_themselves_and_are_counted() {
+    fn names_over_memory_limit_match_stored_or_are_left_out() {
         let names = ["Klara Novak", "Ada Stone", "Omar Idris", "Omar Idriss", "Klara Nowak"].map(String::from);
         let mut spellings = Spellings::of(names.iter());
         spellings.most_names = 2;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn of_however_many_names_there_are_some_million_chains() {
+    fn chain_count_is_capped() {
         let name = "Ada Stone".to_string();
         assert_eq!(Spellings::of(std::iter::repeat_n(&name, 1 << 18)).chains.len(), MOST_CHAINS);
     }
@@ -351,7 +351,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn no_pair_is_lost_however_a_name_is_changed(
+        fn edited_name_matches_as_in_pairwise_comparison(
             name in "[ab]{1,3}[a-f]{0,9} [a-zé]{1,30}", changes in prop::collection::vec((0_usize..60, 0_usize..3, prop::char::range('a', 'h')), 0..6)
         ) {
             let mut letters: Vec<char> = name.chars().collect();

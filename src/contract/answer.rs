@@ -1,4 +1,4 @@
-//! What a verb gives: data, and how far it can be trusted.
+//! The answer of a verb: data, with confidence, coverage and evidence.
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +6,10 @@ use crate::contract::corpus::Paper;
 use crate::contract::validate::Request;
 use crate::model::FileId;
 
-/// Files that one unknown names; the rest is counted.
+/// Most files named by one unknown; the count covers the rest.
 const MOST_FILES: usize = 20;
 
-/// Something that is not known, as data.
+/// Something that the answer does not know, as data.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Unknown {
     kind: &'static str,
@@ -23,7 +23,7 @@ impl Unknown {
         Unknown { kind, count, files: Vec::new(), detail: None }
     }
 
-    /// Names the files that it is about.
+    /// Names the affected files.
     pub(crate) fn files(mut self, files: &[FileId]) -> Unknown {
         self.files = files.iter().copied().take(MOST_FILES).collect();
         self
@@ -48,25 +48,25 @@ impl Unknown {
     }
 }
 
-/// See the module.
+/// The answer of a verb; see the module docs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) data: Value,
     /// 0 to 1.
     pub(crate) confidence: f64,
-    /// Share of the documents that took part, where it is not that of the view.
+    /// Share of the documents that took part, if it differs from the share of the view that was read.
     pub(crate) coverage: Option<f64>,
     pub(crate) unknowns: Vec<Unknown>,
-    /// What was done, in a few words.
+    /// The method in a few words.
     pub(crate) method: String,
-    /// Its parameters.
+    /// Parameters of the method.
     pub(crate) parameters: Map<String, Value>,
-    /// Documents that contribute: number, path and how often.
+    /// Contributing documents: id, path and count.
     pub(crate) evidence: Vec<Value>,
 }
 
 impl Answer {
-    /// An answer that was found in this way.
+    /// Creates an answer with this method.
     pub(crate) fn new(method: impl Into<String>) -> Answer {
         Answer {
             data: Value::Null,
@@ -79,17 +79,16 @@ impl Answer {
         }
     }
 
-    /// Names a parameter of the method.
+    /// Records a parameter of the method.
     pub(crate) fn parameter(&mut self, name: &str, value: impl Into<Value>) {
         self.parameters.insert(name.into(), value.into());
     }
 
-    /// Adds something that is not known.
     pub(crate) fn unknown(&mut self, unknown: Unknown) {
         self.unknowns.push(unknown);
     }
 
-    /// Says that a document contributes; one that does not is not named.
+    /// Records a contributing document; a count of 0 is ignored.
     pub(crate) fn evidence(&mut self, paper: &Paper, count: usize) {
         if count > 0 {
             let mut pointer = json!({"file": paper.file, "path": paper.path});
@@ -100,13 +99,13 @@ impl Answer {
         }
     }
 
-    /// Cuts the page that was asked for out of a list, and says how much more there is.
+    /// Cuts the requested page out of a list, and reports the number of further items.
     pub(crate) fn page(&mut self, request: &Request, list: Vec<Value>) -> Vec<Value> {
         self.page_of(request, list, |it| it).1
     }
 
-    /// As [`Answer::page`], of what may be far more than fits into memory: nothing is made into a value but what the page
-    /// shows. Returns how many there are as well.
+    /// Like [`Answer::page`], for lists that may exceed memory: only items on the page are rendered. Also returns the
+    /// total.
     pub(crate) fn page_of<T>(
         &mut self,
         request: &Request,
@@ -129,18 +128,18 @@ impl Answer {
     }
 }
 
-/// A score with three digits: more of them say nothing.
+/// A score rounded to three digits.
 pub(crate) fn rounded(value: f64) -> f64 {
-    // Nothing is a little less than nothing.
+    // Turns -0.0 into 0.0.
     (value * 1000.0).round() / 1000.0 + 0.0
 }
 
-/// The mean of some numbers; 0 of none.
+/// The mean; 0 for no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The value below which a share of sorted numbers lies, between two of them where it has to; 0 of none.
+/// The quantile of sorted values, interpolated linearly; 0 for no values.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let at = share * last as f64;
@@ -160,7 +159,7 @@ mod tests {
     use crate::contract::validate;
 
     #[test]
-    fn nothing_is_made_into_a_value_but_what_the_page_shows() {
+    fn page_of_renders_only_items_on_page() {
         let fields = json!({"schema": "Code", "limit": 2, "offset": 3});
         let request = validate::request("EXTRACT", fields.as_object().unwrap().clone()).unwrap();
         let (mut answer, made) = (Answer::new("a method"), std::cell::Cell::new(0));
@@ -172,12 +171,12 @@ mod tests {
         assert_eq!(made.get(), 2);
         let told = Unknown::new("more_objects", 999_995).detail("go on at offset 5");
         assert_eq!(answer.unknowns, [told]);
-        assert_eq!(answer.page_of(&request, 0..2, |it| json!(it)), (2, vec![]), "beyond the end is nothing");
+        assert_eq!(answer.page_of(&request, 0..2, |it| json!(it)), (2, vec![]), "a page beyond the end is empty");
         assert_eq!(answer.unknowns.len(), 1);
     }
 
     #[test]
-    fn quantiles_lie_between_their_neighbours() {
+    fn quantile_interpolates_between_neighbours() {
         let sorted = [1.0, 2.0, 4.0];
         assert_eq!((quantile(&sorted, 0.0), quantile(&sorted, 0.5), quantile(&sorted, 0.75)), (1.0, 2.0, 3.0));
         assert_eq!((quantile(&[], 0.5), median(vec![3.0, 1.0])), (0.0, 2.0));

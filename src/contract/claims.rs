@@ -1,5 +1,5 @@
-//! Statements of documents on a field, and when two of them agree or exclude each other. By words and numbers alone: what
-//! is said in other words is not recognised, and the method says so.
+//! Statements of documents on a field, and whether two of them agree or contradict. Only words and numbers are compared: a
+//! paraphrase is not recognised, and the method says so.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,13 +13,13 @@ use crate::contract::words::{self, overlap, short};
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
-/// Statements about one thing that are compared, each with each: more would take minutes, and their pairs no end.
+/// Most statements compared pairwise per topic: more would take minutes and give endless pairs.
 pub(crate) const MOST_COMPARED: usize = 5_000;
 
-/// Share of the telling words that two statements about the same thing have in common.
+/// The share of stems that two statements on the same topic have in common.
 pub(crate) const SAME_TOPIC: f64 = 0.6;
 
-/// Words by which statements on a field are known.
+/// Cue words of each field.
 const CUES: &[(&str, &[&str])] = &[
     (
         "recommendation",
@@ -49,7 +49,7 @@ const NEGATIONS: &[&str] = &[
     "aren't",
 ];
 
-/// Words of which one says the opposite of the other.
+/// Pairs of opposite words.
 const OPPOSITES: &[(&str, &str)] = &[
     ("increase", "decrease"),
     ("increases", "decreases"),
@@ -70,16 +70,16 @@ const OPPOSITES: &[(&str, &str)] = &[
     ("improves", "worsens"),
 ];
 
-/// One statement.
+/// A statement of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
     pub(crate) file: FileId,
     pub(crate) text: String,
     pub(crate) place: Place,
-    /// What it is about: telling words without negations, opposites and numbers.
+    /// The stems of its content words, without negations, opposites and numbers.
     pub(crate) topic: Vec<String>,
     negative: bool,
-    /// Words of [`OPPOSITES`] that it uses, as number of the pair and side.
+    /// The [`OPPOSITES`] that it uses, as index of the pair and side.
     sides: BTreeSet<(usize, bool)>,
     numbers: BTreeSet<String>,
 }
@@ -110,12 +110,12 @@ impl Statement {
         Statement { file, text: short(text, 240), place: place.clone(), topic, negative, sides, numbers }
     }
 
-    /// Says whether two statements are about the same thing.
+    /// Returns whether two statements share their topic.
     pub(crate) fn same_topic(&self, other: &Statement) -> bool {
         overlap(&self.topic, &other.topic) >= SAME_TOPIC
     }
 
-    /// Why two statements about the same thing exclude each other, if they do.
+    /// Returns why two statements on the same topic contradict, if they do.
     pub(crate) fn opposes(&self, other: &Statement) -> Option<&'static str> {
         let flipped = self
             .sides
@@ -128,7 +128,7 @@ impl Statement {
         differ.then_some("different numbers")
     }
 
-    /// All that decides what it excludes.
+    /// Everything that decides which statements it contradicts.
     fn stance(&self) -> (bool, &BTreeSet<(usize, bool)>, &BTreeSet<String>) {
         (self.negative, &self.sides, &self.numbers)
     }
@@ -145,13 +145,13 @@ fn is_cue(word: &str) -> bool {
     CUES.iter().any(|it| it.1.contains(&word)) || ["recommended", "advised", "suggested", "preferred"].contains(&word)
 }
 
-/// Returns the statements of a view on a field, in the order of its documents: sentences with the words of the field,
-/// everything below a heading of its name, and what is stated as `field: value`.
+/// Returns the statements of a view on a field, in document order: sentences with cue words of the field, sentences under
+/// a heading with its name, and a stated `field: value`.
 pub(crate) fn find(corpus: &Corpus, field: &str) -> Vec<Statement> {
     corpus.papers.iter().flat_map(|it| of_paper(it, field)).collect()
 }
 
-/// As [`find`], of one document.
+/// Like [`find`], for one document.
 pub(crate) fn of_paper(paper: &Paper, field: &str) -> Vec<Statement> {
     let key = key_of(field);
     let cues = CUES.iter().find(|it| it.0 == key || format!("{}s", it.0) == key).map(|it| it.1);
@@ -190,7 +190,7 @@ fn has_cue(sentence: &str, cues: &[&str]) -> bool {
     })
 }
 
-/// The lines of a sentence inside its passage, where those can be counted.
+/// The place of a sentence in its passage, narrowed where lines or bytes can be counted.
 fn within(passage: &Kept, sentence: &str) -> Place {
     let mut place = passage.place.clone();
     let at = sentence.as_ptr() as usize - passage.text.as_ptr() as usize;
@@ -206,15 +206,15 @@ fn within(passage: &Kept, sentence: &str) -> Place {
     place
 }
 
-/// Statements about the same thing.
+/// Statements on the same topic.
 #[derive(Clone, Debug)]
 pub(crate) struct Topic {
     pub(crate) statements: Vec<Statement>,
-    /// How many more there are than are compared.
+    /// Number of further statements that are not compared.
     left_out: usize,
 }
 
-/// Groups statements by what they are about, in their order.
+/// Groups statements by topic, in their order.
 pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
     let mut topics: Vec<Topic> = Vec::new();
     let mut with_stem: HashMap<String, Vec<usize>> = HashMap::new();
@@ -233,8 +233,8 @@ pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
     topics
 }
 
-/// The topics that may be that of these stems, in order: to compare each statement with every topic would take the square
-/// of their number. What has enough in common shares at least one of the rarest stems, however many may differ.
+/// The topics that can match these stems, in order. Comparing each statement with every topic would be quadratic. A
+/// matching topic shares at least one of the rarest stems, so only those are looked up.
 fn candidates(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>) -> BTreeSet<usize> {
     let shared = (SAME_TOPIC * stems.len() as f64 - 1e-9).ceil() as usize;
     let mut topics: Vec<&[usize]> =
@@ -243,7 +243,7 @@ fn candidates(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>)
     topics.into_iter().take(stems.len() + 1 - shared.max(1)).flatten().copied().collect()
 }
 
-/// Says of an answer how many statements were not compared.
+/// Reports the number of statements that were not compared.
 pub(crate) fn note_left_out<'t>(answer: &mut Answer, topics: impl IntoIterator<Item = &'t Topic>) {
     let left_out: usize = topics.into_iter().map(|it| it.left_out).sum();
     if left_out > 0 {
@@ -252,7 +252,7 @@ pub(crate) fn note_left_out<'t>(answer: &mut Answer, topics: impl IntoIterator<I
     }
 }
 
-/// Two statements that exclude each other.
+/// Two contradicting statements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contradiction<'t> {
     pub(crate) one: &'t Statement,
@@ -267,16 +267,16 @@ impl Contradiction<'_> {
 }
 
 impl Topic {
-    /// Says whether a statement is on what the first one is on.
+    /// Returns whether a statement shares its topic with the first statement.
     fn is_on(&self, statement: &Statement) -> bool {
         self.statements[0].same_topic(statement)
     }
 
-    /// The largest side that does not exclude itself, and the others.
+    /// The largest group of statements without a contradiction to its first one, and the rest.
     pub(crate) fn sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
         let (mut best, mut most): (Vec<&Statement>, usize) = (Vec::new(), 0);
         let mut tried = BTreeSet::new();
-        // Those that say the same have the same side.
+        // Equal stances have the same group.
         for first in self.statements.iter().filter(|it| tried.insert(it.stance())) {
             let side: Vec<&Statement> = self.statements.iter().filter(|it| first.opposes(it).is_none()).collect();
             let count = files(&side).len();
@@ -288,8 +288,8 @@ impl Topic {
         (best, rest)
     }
 
-    /// Pairs of statements of different documents that exclude each other, one after the other: a hundred reports of the
-    /// same thing have millions.
+    /// Iterates over contradicting pairs from different documents. The iterator is lazy: a hundred reports on one topic
+    /// have millions of pairs.
     pub(crate) fn contradictions(&self) -> impl Iterator<Item = Contradiction<'_>> {
         self.statements.iter().enumerate().flat_map(move |(at, one)| {
             let others = self.statements[at + 1..].iter().filter(move |it| it.file != one.file);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn negations_opposites_and_numbers_exclude_each_other() {
+    fn negations_opposites_and_numbers_contradict() {
         let keep = statement(1, "You should store the gauge indoors in winter.");
         for (other, why) in [
             ("You should not store the gauge indoors in winter.", Some("one negates the other")),
@@ -331,8 +331,8 @@ mod tests {
     }
 
     #[test]
-    fn every_statement_finds_the_topic_that_it_finds_when_all_are_compared() {
-        // Words of few letters, so that many statements share some.
+    fn topic_lookup_equals_pairwise_comparison() {
+        // Short words, so that many statements share some.
         let word =
             |seed: usize| format!("{}{}", ["gauge", "pump", "valve", "weir"][seed % 4], ["ing", "", "s"][seed % 3]);
         let statements: Vec<Statement> = (0..600usize)
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_topics_are_told_apart_in_no_time() {
+    fn topics_of_20000_statements_take_seconds() {
         let words = |it: usize| (0..6).map(|at| format!("w{}x ", it * 6 + at)).collect::<String>();
         let statements: Vec<Statement> = (0..20_000).map(|it| statement(1, &words(it))).collect();
         let begun = std::time::Instant::now();
@@ -364,14 +364,14 @@ mod tests {
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
-    /// So many daily reports with so many sentences each, every one with a number of its own.
+    /// `days` daily reports with `sentences` sentences each, each sentence with its own number.
     fn reports(days: i64, sentences: i64) -> Vec<Statement> {
         let reports = (0..days).flat_map(|day| (0..sentences).map(move |it| (day, day * sentences + it)));
         reports.map(|(day, it)| statement(day, &format!("The temperature at the buoy was {it} degrees"))).collect()
     }
 
     #[test]
-    fn pairs_of_one_topic_are_counted_one_after_the_other_and_only_the_first_statements_are_compared() {
+    fn contradictions_are_lazy_and_bounded_per_topic() {
         let topics = topics(reports(100, 24));
         assert_eq!(topics.len(), 1);
         assert_eq!(topics[0].contradictions().count(), 2_400 * 2_399 / 2 - 100 * 24 * 23 / 2);

@@ -1,4 +1,4 @@
-//! Groups of documents by the words they share: TF-IDF, cosine, average linkage. The same documents give the same groups.
+//! Clusters documents by shared words: TF-IDF, cosine similarity, average linkage. The result is deterministic.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use kodama::{Method, linkage};
 use crate::contract::answer::mean;
 use crate::contract::corpus::Paper;
 
-/// Documents that are compared each with each: the distances between them take 100 MB twice.
+/// Most documents to cluster: the pairwise distances take 100 MB twice.
 pub(crate) const MOST_DOCUMENTS: usize = 5_000;
 
-/// Terms of a label.
+/// Number of terms in a label.
 const LABEL: usize = 4;
 
-/// A weighted vector of terms, of length 1.
+/// A weighted term vector of length 1.
 pub(crate) type Weights = BTreeMap<String, f64>;
 
-/// A group.
+/// A cluster of documents.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// Positions of its documents.
+    /// Indexes of its documents.
     pub(crate) members: Vec<usize>,
-    /// The terms that tell it from the others.
+    /// The terms that distinguish it from the other clusters.
     pub(crate) label: Vec<String>,
     /// Mean similarity of its documents, 0 to 1.
     pub(crate) cohesion: f64,
 }
 
-/// Weighs the terms of each document by how rare they are in all.
+/// Computes the TF-IDF vector of each document.
 pub(crate) fn weights(papers: &[Paper]) -> Vec<Weights> {
     let mut frequency: BTreeMap<&str, f64> = BTreeMap::new();
     for paper in papers {
@@ -55,7 +55,7 @@ pub(crate) fn cosine(a: &Weights, b: &Weights) -> f64 {
     short.iter().filter_map(|(term, weight)| Some(weight * long.get(term)?)).sum()
 }
 
-/// Groups documents into as many groups, at most `most`, as part them best.
+/// Clusters documents. Of 2 to `most` clusters, the number with the best silhouette is chosen.
 pub(crate) fn group(papers: &[Paper], most: usize) -> Vec<Group> {
     let weights = weights(papers);
     let count = weights.len();
@@ -80,7 +80,7 @@ pub(crate) fn group(papers: &[Paper], most: usize) -> Vec<Group> {
     made(groups, &weights)
 }
 
-/// Joins documents along the first steps, until so many groups are left.
+/// Replays the first merge steps until this many clusters are left.
 fn cut(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>> {
     let mut members: BTreeMap<usize, Vec<usize>> = (0..count).map(|it| (it, vec![it])).collect();
     for (number, (one, other)) in steps.iter().take(count - groups).enumerate() {
@@ -92,7 +92,7 @@ fn cut(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>>
     members.into_values().collect()
 }
 
-/// How much nearer each document is to its own group than to the next, -1 to 1.
+/// The mean silhouette: how much nearer each document is to its own cluster than to the next, -1 to 1.
 fn silhouette(groups: &[Vec<usize>], count: usize, distance: &dyn Fn(usize, usize) -> f64) -> f64 {
     let mut scores = Vec::with_capacity(count);
     for (own, group) in groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! COMPARE: every difference, with counts, and no word on who is right.
+//! COMPARE: lists every difference with counts, and does not judge who is right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,21 +16,19 @@ use crate::contract::validate::Request;
 use crate::contract::words::short;
 use crate::model::FileId;
 
-/// Characters of a passage that a difference shows.
+/// Most characters of a passage shown in a difference.
 const SHOWN: usize = 160;
 
-/// The longest that the differences of one answer are looked for: between two long texts without a line in common they take
-/// the square of their length.
+/// Time limit of the diffs of one answer. A diff of two long texts without a common line is quadratic.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What differs between two texts.
+/// The differences between two texts.
 pub(crate) struct Changes {
     pub(crate) list: Vec<Value>,
-    /// Whether the search was given up: then more is told as changed than has changed.
+    /// Whether the time limit ended the search: then the list reports more changes than there are.
     pub(crate) is_coarse: bool,
 }
 
-/// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     match request.form.name {
         "versions" => versions(request, corpus),
@@ -70,7 +68,7 @@ fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// The sections that only one side has, and those of both in which something differs.
+/// The sections that only one side has, and common sections with differences.
 fn sections(one: &Paper, other: &Paper, changes: &[Value]) -> Value {
     let headings = |it: &Paper| it.reading.headings().map(|it| short(&it.text, SHOWN)).collect::<BTreeSet<String>>();
     let (old, new) = (headings(one), headings(other));
@@ -84,7 +82,7 @@ fn sections(one: &Paper, other: &Paper, changes: &[Value]) -> Value {
     })
 }
 
-/// How many differences there are of each part: headings, text, items, tables, code.
+/// The number of differences by part: headings, text, items, tables, code.
 fn by_part(changes: &[Value]) -> Value {
     let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for change in changes {
@@ -94,7 +92,7 @@ fn by_part(changes: &[Value]) -> Value {
     json!(counts)
 }
 
-/// The objects of a schema that only one side has, where there are any: equal ones stand for each other, wherever they are.
+/// Counts the objects of a schema that only one side has; `None` if there are none. Equal objects match at any place.
 fn objects(one: &Paper, other: &Paper, schema: &str) -> Option<Value> {
     let listed = |paper: &Paper| -> Vec<String> {
         let objects = paper.reading.objects.get(schema).into_iter().flatten();
@@ -113,20 +111,20 @@ fn objects(one: &Paper, other: &Paper, schema: &str) -> Option<Value> {
     differs.then(|| json!({"schema": schema, "doc_a": a, "doc_b": b, "added": new.len(), "removed": removed}))
 }
 
-/// The fields of an object that say what it is, not where it stands.
+/// The fields of an object without those that depend on its place.
 fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
     const PLACES: [&str; 4] = ["line_numbers", "context", "source_context", "index"];
     fields.iter().filter(|it| !PLACES.contains(&it.0.as_str())).map(|it| (it.0.clone(), it.1.clone())).collect()
 }
 
-/// Says of which documents the differences were not looked for to the end.
+/// Reports documents with a diff that the time limit cut.
 pub(crate) fn note_coarse(answer: &mut Answer, files: &[FileId]) {
-    let detail = "the search took too long: more is told as changed than has changed";
+    let detail = "the search took too long: more changes are reported than there are";
     answer.unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
     answer.confidence = answer.confidence.min(0.6);
 }
 
-/// Every passage that is only on one side or reads otherwise, looked for until a moment.
+/// Every passage that only one side has or that differs, searched until a deadline.
 pub(crate) fn changes(before: &[Kept], after: &[Kept], until: Instant) -> Changes {
     let keys = |side: &[Kept]| side.iter().map(|it| short(&it.text, usize::MAX)).collect::<Vec<String>>();
     let (old, new) = (keys(before), keys(after));
@@ -151,7 +149,7 @@ pub(crate) fn changes(before: &[Kept], after: &[Kept], until: Instant) -> Change
     Changes { list: found, is_coarse }
 }
 
-/// Passages one by one where there are as many on both sides; the rest is added or removed.
+/// Pairs the passages of both sides in order; the rest is added or removed.
 fn replaced(old: &[Kept], new: &[Kept]) -> Vec<Value> {
     let both = old.len().min(new.len());
     let pairs = old.iter().zip(new).map(|(a, b)| change("modified", Some(a), Some(b)));
@@ -184,12 +182,12 @@ fn change(op: &str, before: Option<&Kept>, after: Option<&Kept>) -> Value {
     shown
 }
 
-/// The characters that two texts begin with alike.
+/// The number of leading characters that two texts share.
 fn first_difference(one: &str, other: &str) -> usize {
     one.chars().zip(other.chars()).take_while(|it| it.0 == it.1).count()
 }
 
-/// The beginning of a text, or the part of a long one that holds its first difference.
+/// The start of a text, or the part of a long text around its first difference.
 fn around(text: &str, from: usize) -> String {
     if from < SHOWN * 3 / 4 {
         return short(text, SHOWN);
@@ -243,7 +241,7 @@ fn contradictions(request: &Request, corpus: &Corpus) -> Answer {
     answer
 }
 
-/// An answer made of statements, with the documents that make none as an unknown.
+/// An answer from statements. Documents without a statement are an unknown.
 fn statement_answer(corpus: &Corpus, statements: &[claims::Statement]) -> Answer {
     let mut answer = Answer::new(
         "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",
@@ -289,7 +287,7 @@ mod tests {
     use crate::contract::tests::reading;
 
     #[test]
-    fn a_comparison_out_of_time_is_coarse_and_says_so() {
+    fn diff_past_deadline_is_coarse_and_reported() {
         let text =
             |from: usize| (from..from + 400).map(|it| format!("It was {}.\n\n", it % 7 * it)).collect::<String>();
         let read = |from: usize| reading("a.md", text(from).as_bytes()).passages;
@@ -299,7 +297,7 @@ mod tests {
         assert!(!fine.is_coarse && coarse.is_coarse);
         assert!(coarse.list.len() > fine.list.len(), "{} {}", coarse.list.len(), fine.list.len());
         let same = changes(&old, &old, now);
-        assert!(same.list.is_empty() && !same.is_coarse, "what is the same needs no time");
+        assert!(same.list.is_empty() && !same.is_coarse, "equal texts need no time");
         let mut answer = Answer::new("a method");
         note_coarse(&mut answer, &[1, 2]);
         assert_eq!((answer.unknowns[0].value()["type"].as_str(), answer.confidence), (Some("coarse_difference"), 0.6));

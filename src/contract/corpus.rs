@@ -1,5 +1,5 @@
-//! A view that was read: what the verbs work on. Everything here is in memory, and in the order of paths, which does not
-//! depend on which file came first.
+//! The parsed documents of a view, in memory: the input of every verb. They are sorted by path, so the order does not
+//! depend on which file was read first.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::contract::reading::Reading;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::model::{ContentHash, FileId};
 
-/// Why a document of a session is not read: it has changed since, and its text of then is not kept.
+/// The reason of an unread session document: it has changed since, and its earlier text is not stored.
 pub(crate) const PAST_TEXT_GONE: &str = "past_text_gone";
 
-/// One document of a view.
+/// A parsed document of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Paper {
     pub(crate) file: FileId,
@@ -30,11 +30,11 @@ pub(crate) struct Paper {
 pub(crate) struct Unread {
     pub(crate) file: FileId,
     pub(crate) path: String,
-    /// Why, as the catalog names it, or `gone`, or [`PAST_TEXT_GONE`].
+    /// The reason as the catalog names it, or `gone`, or [`PAST_TEXT_GONE`].
     pub(crate) reason: String,
 }
 
-/// A view with its documents by path.
+/// A view with its documents, sorted by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Corpus {
     /// The view as the envelope names it.
@@ -44,18 +44,18 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Brings documents into their order.
+    /// Sorts the documents by path.
     pub(crate) fn sort(&mut self) {
         self.papers.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
         self.unread.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
     }
 
-    /// Documents of the view, read or not.
+    /// Number of documents in the view, read or not.
     pub(crate) fn total(&self) -> usize {
         self.papers.len() + self.unread.len()
     }
 
-    /// The share of them that was read.
+    /// The share of the documents that were read, 0 to 1.
     pub(crate) fn coverage(&self) -> f64 {
         match self.total() {
             0 => 0.0,
@@ -63,10 +63,10 @@ impl Corpus {
         }
     }
 
-    /// The document of a number, or of a path or the end of one.
+    /// Finds a document by its number, its path or the end of its path.
     ///
     /// # Errors
-    /// As [`names::find`]; one that could not be read is told with its reason.
+    /// The errors of [`names::find`]. A document that could not be read is an error with its reason.
     pub(crate) fn paper(&self, given: &Value, field: &str) -> Outcome<&Paper> {
         let unread = self.unread.iter().map(|it| (it.file, it.path.as_str()));
         let known: Vec<(FileId, &str)> =

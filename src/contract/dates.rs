@@ -1,4 +1,4 @@
-//! Dates in texts, as ISO 8601. What could be two dates is told as such and never guessed.
+//! Finds dates in texts and writes them as ISO 8601. An ambiguous date is reported as ambiguous, never guessed.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -6,18 +6,18 @@ use std::sync::LazyLock;
 use chrono::{DateTime, Months, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 use regex::{Captures, Regex};
 
-/// A date as it stands in a text.
+/// A date in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundDate {
-    /// Its bytes in the text.
+    /// Its byte range in the text.
     pub(crate) range: Range<usize>,
-    /// As ISO 8601, as exact as it is written: a day, a month or a moment. None when it could be two days.
+    /// ISO 8601, as precise as written: a day, a month or a moment. `None` if it could be two days.
     pub(crate) iso: Option<String>,
 }
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Digits are those of ASCII: what follows reads them as such, and takes texts apart at their bytes.
+/// Only ASCII digits match: the code below parses them and slices the text by bytes.
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     let month = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?";
     let pattern = [
@@ -40,7 +40,7 @@ pub(crate) fn find(text: &str) -> Vec<FoundDate> {
     found.filter_map(|it| Some(FoundDate { range: it.get(0)?.range(), iso: iso(&it)? })).collect()
 }
 
-/// The outer none is for what only looks like a date.
+/// The outer `None` means that the match is not a date.
 fn iso(found: &Captures<'_>) -> Option<Option<String>> {
     let numbers = |text: &str| -> Vec<u32> {
         text.split(|it: char| !it.is_ascii_digit())
@@ -54,7 +54,7 @@ fn iso(found: &Captures<'_>) -> Option<Option<String>> {
     };
     if let Some(text) = found.name("moment") {
         let text = text.as_str().replacen(' ', "T", 1);
-        // The day and the time are checked; how exact they are and where they hold stays as it is written.
+        // The day and the time are checked; precision and offset stay as written.
         NaiveDate::parse_from_str(text.get(..10)?, "%Y-%m-%d").ok()?;
         let time = text.get(11..)?;
         let part = |range: Range<usize>| time.get(range).map_or(Some(0), |it| it.parse::<u32>().ok());
@@ -65,7 +65,7 @@ fn iso(found: &Captures<'_>) -> Option<Option<String>> {
         let (year, month) = (text.as_str().get(..4)?, text.as_str().get(5..)?);
         let (first, second): (u32, u32) = (year.get(2..)?.parse().ok()?, month.parse().ok()?);
         return match second {
-            // From one year to a later one, or a month: it could be either.
+            // It could be a month, or a span from one year to a later one.
             1..=12 if second > first => Some(None),
             1..=12 => Some(Some(text.as_str().to_string())),
             _ => None,
@@ -104,8 +104,8 @@ fn month(text: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// Returns the moment of an ISO 8601 date or date-time, nanoseconds since the epoch; a day begins at midnight UTC, a month
-/// or a year with its first day.
+/// Returns the moment of an ISO 8601 date or date-time in nanoseconds since the epoch. A day starts at midnight UTC, a
+/// month or a year on its first day.
 pub(crate) fn moment(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
@@ -126,7 +126,7 @@ pub(crate) fn moment(text: &str) -> Option<i64> {
 }
 
 /// Returns the moment of a date, or of a duration such as `30d`, `2 weeks` or `6 months ago` before `now_ns`. Months and
-/// years are those of the calendar.
+/// years follow the calendar.
 pub(crate) fn since(text: &str, now_ns: i64) -> Option<i64> {
     if let Some(moment) = moment(text) {
         return Some(moment);
@@ -148,7 +148,7 @@ pub(crate) fn since(text: &str, now_ns: i64) -> Option<i64> {
     then?.timestamp_nanos_opt()
 }
 
-/// Returns a moment in nanoseconds as it is written out, UTC, to the second.
+/// Formats a moment in nanoseconds as ISO 8601 in UTC, to the second.
 pub(crate) fn written(nanoseconds: i64) -> String {
     DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -158,12 +158,12 @@ pub(crate) fn day_of(nanoseconds: i64) -> String {
     DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%d").to_string()
 }
 
-/// Whole days from one moment to another; negative when the second is earlier.
+/// Whole days from one moment to another; negative if the second is earlier.
 pub(crate) fn days_between(from: i64, to: i64) -> i64 {
     const DAY: i128 = 86_400_000_000_000;
-    // Two moments can be further apart than 64 bits of nanoseconds reach, which is 292 years.
+    // The difference can exceed 64 bits of nanoseconds, which is 292 years.
     let days = (i128::from(to) - i128::from(from)).div_euclid(DAY);
-    i64::try_from(days).expect("two of 64 bits are fewer than 2 to the 18 days apart")
+    i64::try_from(days).expect("a difference of two i64 in nanoseconds is below 2^18 days")
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_ways_to_write_a_date_are_one_date() {
+    fn common_date_formats_give_one_iso_date() {
         for text in [
             "on 2024-03-12",
             "on 12 March 2024",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_two_days_is_neither_and_what_is_no_day_is_none() {
+    fn ambiguous_dates_have_no_iso_and_invalid_are_skipped() {
         check("03/04/2024", &[None]);
         check("2024-13-45 and 31 February 2024", &[]);
         check("version 1.2.3 of 10.0.0.1", &[]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_of_other_scripts_are_no_date_and_stop_nothing() {
+    fn non_ascii_digits_are_ignored() {
         for text in [
             "٢٠٢٤-٠٣-١٢ ١٠:٠٠",
             "۲۰۲۴-۰۳-۱۲T۱۰:۰۰:۰۰Z",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_read_as_exactly_as_it_is_written() {
+    fn moment_parses_each_precision() {
         assert_eq!(moment("1970-01-02"), Some(86_400_000_000_000));
         assert_eq!(moment("1970"), Some(0));
         assert_eq!(moment("1970-01-01T01:00:00+01:00"), Some(0));
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn days_are_counted_over_centuries() {
+    fn days_between_spans_centuries() {
         let (old, new) = (moment("1700-01-01").unwrap(), moment("2026-01-01").unwrap());
         assert_eq!((days_between(old, new), days_between(new, old)), (119_069, -119_069));
         assert_eq!(days_between(i64::MIN, i64::MAX), 213_503);
     }
 
     #[test]
-    fn a_duration_is_counted_back_and_a_date_is_none() {
+    fn since_subtracts_duration_and_accepts_date() {
         let now = moment("2024-03-31T12:00:00").unwrap();
         for (text, expected) in [
             ("30d", "2024-03-01T12:00:00Z"),

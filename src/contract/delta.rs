@@ -1,4 +1,4 @@
-//! DELTA: what was added, removed and modified, and nothing that stayed the same.
+//! DELTA: reports added, removed and modified files, and leaves out unchanged ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use crate::contract::validate::Request;
 use crate::contract::{claims, compare, dates, watch};
 use crate::model::FileId;
 
-/// Fields whose contradictions count as new ones.
+/// Fields searched for new contradictions.
 const FIELDS: [&str; 4] = ["recommendation", "best-practice", "conclusion", "requirement"];
 
-/// Contradictions of one state that are compared with those of the other.
+/// Most contradictions kept of each state for the comparison.
 const MOST_WORDINGS: usize = 500_000;
 
-/// An earlier state: a session or a result, with what is left of what was read then.
+/// A baseline: a session or a result, with the parsed documents that are still stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Earlier {
     /// `session 4`, or `result r-…`.
     pub(crate) name: String,
     /// The files that could be read then.
     pub(crate) files: BTreeMap<FileId, SessionFile>,
-    /// Whether their metadata are known as a session knows them: then a view can be asked which of them belonged to it.
+    /// Whether their metadata is known, as it is for a session. Then filters of a view can be applied to them.
     pub(crate) has_metadata: bool,
-    /// Whether texts were kept at all.
+    /// Whether texts were stored at all.
     pub(crate) keeps_text: bool,
-    /// Texts of then, as far as they are needed.
+    /// The parsed documents of that time that the comparison needs.
     pub(crate) readings: BTreeMap<FileId, Arc<Reading>>,
 }
 
@@ -52,12 +52,12 @@ impl Earlier {
         }
     }
 
-    /// A result as a baseline, with the documents that it was made of.
+    /// A result as a baseline, with its documents.
     pub(crate) fn result(id: &str, files: BTreeMap<FileId, SessionFile>) -> Earlier {
         Earlier { name: format!("result {id}"), files, keeps_text: true, ..Earlier::default() }
     }
 
-    /// The earlier state as a view that was read.
+    /// The baseline as a loaded view.
     fn corpus(&self) -> Corpus {
         let paper = |it: &SessionFile| {
             let reading = self.readings.get(&it.file)?.clone();
@@ -76,7 +76,7 @@ impl Earlier {
     }
 }
 
-/// Whether a document is another one than before. Where no content is known, its size and moment tell.
+/// Returns whether a document changed: by content hash, or by size and modification time if no hash is known.
 pub(crate) fn differs(paper: &Paper, before: &SessionFile) -> bool {
     match before.hash {
         Some(hash) => hash != paper.hash,
@@ -84,7 +84,7 @@ pub(crate) fn differs(paper: &Paper, before: &SessionFile) -> bool {
     }
 }
 
-/// The verb. `earlier` is the baseline, or the newest session before `since`, or the last one that knew the watched file.
+/// Runs DELTA. `earlier` is the named baseline, the newest session before `since`, or the last one with the watched file.
 pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome<Answer> {
     if request.has("watch") {
         return watch::run(request, corpus, earlier);
@@ -130,7 +130,7 @@ fn since_baseline(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>)
     finish(request, corpus, answer, lists)
 }
 
-/// What was added, removed and modified.
+/// The added, removed and modified files.
 fn differences(corpus: &Corpus, earlier: &Earlier, answer: &mut Answer) -> [Vec<Value>; 3] {
     let (until, mut coarse) = (Instant::now() + compare::PATIENCE, Vec::new());
     let there: BTreeSet<FileId> =
@@ -152,7 +152,7 @@ fn differences(corpus: &Corpus, earlier: &Earlier, answer: &mut Answer) -> [Vec<
                 coarse.extend(is_coarse.then_some(paper.file));
                 modified.push(shown);
             }
-            // The same content elsewhere: nothing of it changed but its name.
+            // The same content under another path: only the name changed.
             Some(before) if before.path != paper.path => {
                 let mut shown = entry(paper);
                 shown["moved_from"] = json!(before.path);
@@ -170,7 +170,7 @@ fn differences(corpus: &Corpus, earlier: &Earlier, answer: &mut Answer) -> [Vec<
     [added, gone, modified]
 }
 
-/// Says of how many modified files nobody can say what changed in them.
+/// Reports modified files without stored earlier content.
 fn note_lost(answer: &mut Answer, modified: &[Value]) {
     let lost = modified.iter().filter(|it| it.get("changes").is_none());
     let lost: Vec<FileId> = lost.filter_map(|it| it["file"].as_i64()).collect();
@@ -183,7 +183,7 @@ fn note_lost(answer: &mut Answer, modified: &[Value]) {
 
 fn finish(request: &Request, corpus: &Corpus, mut answer: Answer, lists: [Vec<Value>; 3]) -> Answer {
     if corpus.total() == 0 {
-        // That nothing is left is all there is to know.
+        // An empty view is fully known.
         answer.coverage = Some(1.0);
     }
     let names = ["added", "removed", "modified"];
@@ -207,7 +207,7 @@ fn entry(paper: &Paper) -> Value {
     json!({"file": paper.file, "path": paper.path})
 }
 
-/// A modified document, and whether its changes were not looked for to the end.
+/// A modified document, and whether its diff was cut by the time limit.
 fn modified_entry(paper: &Paper, before: &SessionFile, earlier: &Earlier, until: Instant) -> (Value, bool) {
     let (mut shown, mut is_coarse) = (entry(paper), false);
     if before.path != paper.path {
@@ -228,20 +228,20 @@ fn modified_entry(paper: &Paper, before: &SessionFile, earlier: &Earlier, until:
     (shown, is_coarse)
 }
 
-/// What a state says on each of the fields.
+/// The statements of a state, by field and topic.
 fn topics(corpus: &Corpus) -> Vec<(&'static str, Topic)> {
     let of = |field: &'static str| claims::topics(claims::find(corpus, field)).into_iter().map(move |it| (field, it));
     FIELDS.into_iter().flat_map(of).collect()
 }
 
-/// Contradictions of a state by the wording of both sides, in whichever order they stand.
+/// Contradictions by the wording of both sides, in either order.
 struct Wordings<'t> {
     found: BTreeMap<[&'t str; 2], (&'static str, Contradiction<'t>)>,
-    /// Pairs of other wordings, for which there was no room.
+    /// Number of pairs with other wordings beyond the limit.
     left_out: usize,
 }
 
-/// Finds at most so many contradictions of different wording.
+/// Collects at most `most` contradictions with different wordings.
 fn contradictions<'t>(topics: &'t [(&'static str, Topic)], most: usize) -> Wordings<'t> {
     let mut wordings = Wordings { found: BTreeMap::new(), left_out: 0 };
     let pairs = topics.iter().flat_map(|(field, topic)| topic.contradictions().map(move |it| (*field, it)));
@@ -258,7 +258,7 @@ fn contradictions<'t>(topics: &'t [(&'static str, Topic)], most: usize) -> Wordi
 }
 
 fn new_contradictions(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Answer {
-    let mut answer = Answer::new("contradictions of now without those of the baseline, by their wording");
+    let mut answer = Answer::new("current contradictions without those of the baseline, by their wording");
     let (then, now) = (earlier.map(|it| topics(&it.corpus())).unwrap_or_default(), topics(corpus));
     let (before, of_now) = (contradictions(&then, MOST_WORDINGS), contradictions(&now, MOST_WORDINGS));
     claims::note_left_out(&mut answer, then.iter().chain(&now).map(|it| &it.1));
@@ -270,7 +270,7 @@ fn new_contradictions(request: &Request, corpus: &Corpus, earlier: Option<&Earli
     let resolved = before.found.keys().filter(|it| !of_now.found.contains_key(*it)).count();
     let is_lost =
         |(_, pair): &(&str, Contradiction<'_>)| [pair.one, pair.other].iter().any(|it| lost.contains(&it.file));
-    // Where the earlier text of a side is gone, nobody can say whether it stood there before.
+    // If the earlier text of a side is not stored, it is unknown whether the contradiction is new.
     let (open, new): (Vec<_>, Vec<_>) =
         of_now.found.into_iter().filter(|it| !before.found.contains_key(&it.0)).map(|it| it.1).partition(is_lost);
     if !lost.is_empty() {
@@ -310,7 +310,7 @@ mod tests {
     use crate::contract::tests::corpus;
 
     #[test]
-    fn contradictions_of_more_wordings_than_are_compared_are_counted() {
+    fn contradictions_over_limit_are_counted() {
         let report = |day: usize| -> String {
             (0..10).map(|it| format!("We conclude that the temperature was {} degrees.\n\n", day * 10 + it)).collect()
         };
@@ -318,7 +318,7 @@ mod tests {
         let corpus = corpus(&[("a.md", &texts[0]), ("b.md", &texts[1]), ("c.md", &texts[2])]);
         let topics = topics(&corpus);
         let all = contradictions(&topics, 1_000);
-        // Each of ten with each of ten others, and those of a and c that differ: 45 pairs of wordings.
+        // Ten by ten between `a` and `b`, and the pairs within `a` and `c` that differ: 45 wordings.
         assert_eq!((all.found.len(), all.left_out), (145, 0));
         let some = contradictions(&topics, 100);
         assert_eq!(some.found.len(), 100);

@@ -1,4 +1,4 @@
-//! DETECT: where to look harder. The objective names the intent; the method is chosen here, and named.
+//! DETECT: shows where to look harder. The objective states the intent; the method is chosen here and named in the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::contract::validate::Request;
 use crate::contract::{claims, cluster, warnings, words};
 use crate::model::FileId;
 
-/// Stems of objectives by the form that they ask for.
+/// Stems that state the intent of each form.
 const INTENTS: &[(&str, &[&str])] = &[
     ("clusters", &["group", "cluster", "topic", "similar", "categor", "partit"]),
     ("warnings", &["warn", "caution", "cautionari", "flag", "risk", "danger", "hazard"]),
@@ -22,14 +22,14 @@ const INTENTS: &[(&str, &[&str])] = &[
     ("trends", &["trend", "tempor", "time", "chang", "evolut", "year", "month", "develop"]),
 ];
 
-/// Ways to group that an objective can name, with the fact that they group by.
+/// Metadata fields that an objective can ask to group by, with their cue stems.
 const GROUPINGS: &[(&str, &[&str])] = &[
     ("content_type", &["type", "format", "kind"]),
     ("author", &["author", "writer", "sender"]),
     ("year", &["year", "date", "age"]),
 ];
 
-/// Says whether the objective and the constraints fit the form.
+/// Checks that the objective and the constraints fit the form.
 pub(crate) fn fits(request: &Request) -> Outcome<()> {
     if let Some(objective) = request.text("objective") {
         let stems = words::stems(objective);
@@ -47,7 +47,7 @@ pub(crate) fn fits(request: &Request) -> Outcome<()> {
             .action(format!("set `form` to {}, or change the objective", others[0])));
         }
         if stems.is_empty() {
-            return Err(Refusal::new(Cause::MissingField, "the objective says nothing")
+            return Err(Refusal::new(Cause::MissingField, "the objective has no meaningful word")
                 .field("objective")
                 .action("say what the answer is for"));
         }
@@ -55,14 +55,14 @@ pub(crate) fn fits(request: &Request) -> Outcome<()> {
     let field = request.inner("constraints", "field").and_then(Value::as_str);
     match (request.form.name, field) {
         ("anomalies", Some(field)) => drop(numeric(field)?),
-        // Any other name is that of a kind of statement.
+        // Any other name is a kind of statement.
         ("trends", Some(field)) if filter::known(field).is_some() => drop(numeric(field)?),
         _ => {}
     }
     Ok(())
 }
 
-/// The name of a number that every document has.
+/// Resolves a numeric metadata field of documents.
 fn numeric(field: &str) -> Outcome<&'static str> {
     match filter::known(field) {
         Some(known)
@@ -80,12 +80,11 @@ fn numeric(field: &str) -> Outcome<&'static str> {
     }
 }
 
-/// A number of a document.
+/// A numeric metadata field of a document.
 pub(crate) fn number_of(paper: &Paper, field: &str) -> Option<f64> {
     if field == "size" { Some(paper.size as f64) } else { paper.reading.facts.number(field) }
 }
 
-/// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let mut answer = match request.form.name {
         "clusters" => clusters(request, corpus),
@@ -134,7 +133,7 @@ fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// Every document is compared with every other: time would be no cure.
+/// Clustering compares every pair of documents, so `async` would not help.
 fn too_many(documents: usize) -> Refusal {
     let most = cluster::MOST_DOCUMENTS;
     let message = format!("the view holds {documents} documents, and at most {most} are compared each with each");
@@ -280,7 +279,7 @@ fn outliers(field: &str, values: &[(&Paper, f64)], threshold: f64) -> Vec<Value>
     }
     let middle = median(values.iter().map(|it| it.1).collect());
     let deviations: Vec<f64> = values.iter().map(|it| (it.1 - middle).abs()).collect();
-    // Where most documents have the same number, the mean deviation stands in, as Iglewicz and Hoaglin have it.
+    // If most documents have the same number, the mean deviation is used, after Iglewicz and Hoaglin.
     let scale = match median(deviations.clone()) * 1.4826 {
         zero if zero < f64::EPSILON => mean(&deviations) * 1.2533,
         scale => scale,
@@ -356,7 +355,7 @@ fn period(facts: &Facts, length: usize) -> Option<String> {
     facts.published_at.as_ref()?.get(..length).map(String::from)
 }
 
-/// The slope of the line that fits best.
+/// The slope of the least-squares line.
 fn slope(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let (middle, mean) = ((count - 1.0) / 2.0, mean(values));
@@ -365,7 +364,7 @@ fn slope(values: &[f64]) -> f64 {
     if spread == 0.0 { 0.0 } else { together / spread }
 }
 
-/// How much the values agree on a direction, -1 to 1.
+/// Kendall's rank correlation with time, -1 to 1.
 fn kendall(values: &[f64]) -> f64 {
     let (mut sum, mut pairs) = (0.0, 0.0);
     for (at, one) in values.iter().enumerate() {
@@ -382,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_its_slope_and_full_agreement() {
+    fn slope_and_kendall_of_straight_line() {
         assert!((slope(&[1.0, 3.0, 5.0]) - 2.0).abs() < 1e-9);
         assert!((kendall(&[1.0, 3.0, 5.0]) - 1.0).abs() < 1e-9);
         assert!(kendall(&[2.0, 2.0]).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! The envelope around every answer: the same bytes for the same question.
+//! The envelope around every answer. The same question gives the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,8 @@ use crate::contract::answer::{Answer, rounded};
 use crate::contract::prose::{self, Ruler};
 use crate::verbs::CONTRACT_VERSION;
 
-/// Makes an answer as short as it can be: its prose within the limit, unless all of it is wanted, and evidence only for what
-/// is shown. A file that is on another page of a list needs no pointer here, nor one that the data names with its path; an
-/// answer that shows no files keeps all.
+/// Shortens an answer: limits its prose unless `verbose` is set, and keeps evidence only for files on the page. A file
+/// that the data names with its path needs no evidence. An answer without files keeps all evidence.
 pub(crate) fn finish(envelope: &mut Value, verbose: bool, offset: usize, ruler: Ruler<'_>) {
     if !verbose {
         prose::limit(envelope, offset, ruler);
@@ -24,7 +23,7 @@ pub(crate) fn finish(envelope: &mut Value, verbose: bool, offset: usize, ruler: 
     }
 }
 
-/// The numbers of the files that a value names.
+/// Collects the ids of the files in a value.
 fn files(value: &Value, found: &mut BTreeSet<i64>) {
     const NAMES: [&str; 6] = ["file", "files", "doc_a", "doc_b", "source", "missing_from"];
     match value {
@@ -45,7 +44,7 @@ fn files(value: &Value, found: &mut BTreeSet<i64>) {
     }
 }
 
-/// The numbers of the files that a value names with their paths.
+/// Collects the ids of the files that stand beside their path.
 fn with_path(value: &Value, found: &mut BTreeSet<i64>) {
     match value {
         Value::Object(map) => {
@@ -58,14 +57,14 @@ fn with_path(value: &Value, found: &mut BTreeSet<i64>) {
     }
 }
 
-/// The numbers of the files of a matrix, whose first columns are file and path.
+/// The file ids of a matrix; its first columns are file and path.
 fn of_rows(data: &Map<String, Value>) -> Vec<i64> {
     let is_matrix = data.get("columns").is_some_and(|it| it[0] == "file");
     let rows = data.get("rows").filter(|_| is_matrix).and_then(Value::as_array).into_iter().flatten();
     rows.filter_map(|it| it[0].as_i64()).collect()
 }
 
-/// Leaves out what is not there: a field without a value costs as much as one with a value. Cells of lists keep their place.
+/// Drops null fields of objects, because they cost tokens too. List items keep their position.
 fn slim(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -77,7 +76,7 @@ fn slim(value: &mut Value) {
     }
 }
 
-/// Wraps an answer. What is not kept has no id.
+/// Wraps an answer. An answer that is not stored has no id.
 pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f64, answer: &Answer) -> Value {
     let mut method = Map::from_iter([("name".to_string(), json!(answer.method))]);
     method.extend(answer.parameters.clone());
@@ -99,7 +98,7 @@ pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f
     })
 }
 
-/// Wraps the error of a refusal.
+/// Wraps an error.
 pub(crate) fn refusal(id: Option<&str>, verb: &str, view: &Value, error: Value) -> Value {
     json!({
         "contract_version": CONTRACT_VERSION,

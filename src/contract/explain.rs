@@ -1,7 +1,7 @@
-//! EXPLAIN_FAILURE: why a result is thin, as issues with something to do about each.
+//! EXPLAIN_FAILURE: explains why a result is incomplete, as a list of issues with actions.
 //!
-//! What is suggested is written as `VERB {request}`, ready to be asked, and passes the validator before it is suggested.
-//! What only a person can do (to save a file without its password) is a recommendation.
+//! A suggested action is written as `VERB {request}`, ready to send. Only requests that pass the validator are
+//! suggested. A step that only a person can take (save a file without its password) is a recommendation.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::{self, Request};
 use crate::model::FileId;
 
-/// Objects below are not clear.
+/// Confidence below which an object counts as unclear.
 const CLEAR: f64 = 0.8;
 
-/// Documents of an issue that an own question is suggested for.
+/// Most documents of an issue that get a suggested request of their own.
 const ASKED: usize = 3;
 
-/// The id of the result that is asked about.
+/// The id of the result to explain.
 pub(crate) fn result_id(request: &Request) -> Option<&str> {
     ["id", "extraction_id", "detection_id"].into_iter().find_map(|it| request.text(it))
 }
 
-/// A result that is explained.
+/// A stored result and the explanation built for it.
 struct Explained<'k> {
     verb: &'k str,
-    /// The fields of its question, with its form.
+    /// The fields of the original request, with its form.
     asked: Map<String, Value>,
     envelope: &'k Value,
     issues: Vec<Value>,
@@ -37,7 +37,7 @@ struct Explained<'k> {
 }
 
 impl Explained<'_> {
-    /// Suggests a request, if it is one that would be accepted.
+    /// Suggests a request if the validator accepts it.
     fn suggest(&mut self, verb: &str, fields: Value) {
         let Some(action) = action(verb, fields) else { return };
         if !self.actions.contains(&action) {
@@ -45,7 +45,7 @@ impl Explained<'_> {
         }
     }
 
-    /// Suggests the same question with other fields; null takes a field away.
+    /// Suggests the original request with other fields; null removes a field.
     fn suggest_again(&mut self, changes: &[(&str, Value)]) {
         let mut fields = self.asked.clone();
         for (name, value) in changes {
@@ -59,14 +59,14 @@ impl Explained<'_> {
         }
     }
 
-    /// The view of the question, as fields.
+    /// The view fields of the original request.
     fn view(&self) -> Map<String, Value> {
         let fields =
             ["view", "session"].into_iter().filter_map(|it| Some((it.to_string(), self.asked.get(it)?.clone())));
         fields.collect()
     }
 
-    /// Suggests a question about the same view.
+    /// Suggests a request on the same view.
     fn suggest_beside(&mut self, verb: &str, fields: Value) {
         let mut all = fields.as_object().cloned().unwrap_or_default();
         all.extend(self.view());
@@ -78,7 +78,7 @@ impl Explained<'_> {
     }
 }
 
-/// A request as it is suggested; none when the validator would refuse it.
+/// Formats a suggested request; `None` if the validator rejects it.
 fn action(verb: &str, fields: Value) -> Option<String> {
     let Value::Object(fields) = fields else { return None };
     let is_valid = match verb {
@@ -88,7 +88,7 @@ fn action(verb: &str, fields: Value) -> Option<String> {
     is_valid.then(|| format!("{verb} {}", Value::Object(fields)))
 }
 
-/// Explains a result.
+/// Explains a stored result.
 pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer> {
     let id = result_id(request).unwrap_or_default();
     let (asked, envelope) = (parsed(&booked.request)?, parsed(&booked.envelope)?);
@@ -110,12 +110,12 @@ pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer
     unknowns(&mut explained);
     unclear(&mut explained);
     if asked["cut"] == true {
-        let kept = format!("of the {} bytes of the request only the beginning was kept", asked["bytes"]);
+        let kept = format!("only the beginning of the {} bytes of the request was kept", asked["bytes"]);
         explained.issue(json!({"type": "request_cut", "reason": kept}));
         explained.actions.retain(|it| it.starts_with("HELP"));
     }
     let Explained { issues, actions, .. } = explained;
-    let mut answer = Answer::new("read off the kept result; each suggestion passed the validator");
+    let mut answer = Answer::new("read from the stored result; each suggestion passes the validator");
     answer.coverage = Some(1.0);
     let fixable = is_fixable(&issues, &actions);
     let issues = answer.page(request, issues);
@@ -157,7 +157,7 @@ fn refused(explained: &mut Explained<'_>) {
         ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
             explained.suggest_again(&[(field, Value::Null)]);
         }
-        // Of other bounds time is no cure.
+        // For other limits, `async` does not help.
         ("too_many_documents", None) if field == "async" => explained.suggest_again(&[("async", Value::Bool(true))]),
         ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
             explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
@@ -170,7 +170,7 @@ fn refused(explained: &mut Explained<'_>) {
     explained.suggest("HELP", verb.map_or(json!({}), |it| json!({"verb": it})));
 }
 
-/// The condition on metadata that holds for documents with objects of a schema.
+/// The metadata filter that selects documents with objects of a schema.
 fn has_objects(schema: &str) -> Option<&'static str> {
     Some(match schema {
         "Code" => "code_count>0",
@@ -184,7 +184,7 @@ fn has_objects(schema: &str) -> Option<&'static str> {
     })
 }
 
-/// Lists that are empty although they could hold something.
+/// Reports lists that are empty.
 fn nothing_found(explained: &mut Explained<'_>) {
     const COUNTS: [&str; 8] =
         ["count", "originals", "edge_count", "reached", "consensus_points", "disagreements", "approaches", "files"];
@@ -209,12 +209,12 @@ fn of_view(envelope: &Value) -> Vec<Value> {
     evidence.filter_map(|it| it.get("file").cloned()).collect()
 }
 
-/// What an unknown means for whoever asked, and what a person can do.
+/// The issue type and the recommendation for an unknown.
 fn meaning(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "no_objects" => ("incomplete_coverage", "these documents state no such object"),
-        "unreadable_document" => ("unreadable_document", "mend the files as their own explanation says"),
-        PAST_TEXT_GONE => ("missing_data", "the text of then is not kept; INGEST again for a session that keeps it"),
+        "unreadable_document" => ("unreadable_document", "repair the files; EXPLAIN_FAILURE on each file says how"),
+        PAST_TEXT_GONE => ("missing_data", "the earlier text is not stored; INGEST again for a session that stores it"),
         "more_objects" => ("cut_list", "ask again with offset"),
         "cut_text" => ("cut_text", "ask again with offset, or with verbose"),
         "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
@@ -223,7 +223,7 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
             ("incomplete_coverage", "name another field, or a smaller view")
         }
         "names_not_compared" => ("incomplete_coverage", "name a smaller view"),
-        "coarse_difference" => ("incomplete_coverage", "these documents have little in common; read both"),
+        "coarse_difference" => ("incomplete_coverage", "these documents have little in common; read both in full"),
         "no_statement" => ("missing_data", "name another field, or a smaller view"),
         "no_date" | "date_of_last_change_used" => {
             ("missing_data", "label the dates of the documents, e.g. `Published: 2024-01-31`")
@@ -231,17 +231,17 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
         "earlier_content_not_kept" | "new_or_old_contradictions" => {
             ("missing_data", "INGEST in mode full before the next change")
         }
-        "added_or_modified_and_removals" => ("missing_data", "INGEST makes a session that later changes show against"),
+        "added_or_modified_and_removals" => ("missing_data", "INGEST makes a baseline session for later changes"),
         "no_value" => ("missing_data", "these documents do not have the field"),
         "metadata_only" => ("missing_data", "INGEST the same paths with mode full"),
         "vanished_folder" => ("unreadable_document", "bring the folder back"),
         "result_not_kept" => ("cut_list", "ask for less at a time with limit"),
-        "low_confidence_objects" => ("ambiguous_pattern", "look at these objects at their place"),
+        "low_confidence_objects" => ("ambiguous_pattern", "check these objects at their place"),
         "no_expectation" => ("missing_data", "say what is expected"),
-        "topic_not_found" => ("incomplete_coverage", "these documents do not treat the topic in these words"),
-        "in_groups_too_small" => ("incomplete_coverage", "take a smaller min_size"),
+        "topic_not_found" => ("incomplete_coverage", "these documents do not mention the topic in these words"),
+        "in_groups_too_small" => ("incomplete_coverage", "set a smaller min_size"),
         "one_sided_approach" => ("incomplete_coverage", "the documents name one side only"),
-        "works_outside_the_view" => ("incomplete_coverage", "INGEST the cited works, where there are files of them"),
+        "works_outside_the_view" => ("incomplete_coverage", "INGEST the cited works if you have their files"),
         "withheld_wording" => ("withheld", "read the sources at their place"),
         _ => ("gap", "see the unknowns of the result"),
     }
@@ -303,7 +303,7 @@ fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
     }
 }
 
-/// The rest of a list that was cut, from where the answer says that it goes on: prose can end a page before its limit.
+/// Suggests the next page of a cut list, at the offset in the answer: the prose limit can end a page early.
 fn next_page(explained: &mut Explained<'_>, detail: &str) {
     let offset = detail.rsplit(' ').next().and_then(|it| it.parse::<i64>().ok());
     if let Some(offset) = offset {
@@ -311,12 +311,12 @@ fn next_page(explained: &mut Explained<'_>, detail: &str) {
     }
 }
 
-/// Objects that are not clear, by their place in the list and with their documents.
+/// Reports objects with low confidence, by their position in the list and with their documents.
 fn unclear(explained: &mut Explained<'_>) {
     let (kind, recommendation) = match explained.asked.get("schema").and_then(Value::as_str) {
         Some("Code") => ("ambiguous_language_detection", "name languages on code fences, or filter by language"),
-        Some("Table") => ("uneven_rows", "look at these tables in their file"),
-        _ => ("ambiguous_pattern", "raise filters.min_confidence, or look at the places"),
+        Some("Table") => ("uneven_rows", "check these tables in their file"),
+        _ => ("ambiguous_pattern", "raise filters.min_confidence, or check the places"),
     };
     let objects = explained.envelope["data"]["objects"].as_array().into_iter().flatten().enumerate();
     let low: Vec<(usize, Value)> = objects
@@ -395,13 +395,13 @@ fn cure(reason: &str) -> &'static str {
     match reason {
         "encrypted" => "save it without a password",
         "damaged" | "decompression_limit" | "too_deep" => "save it again from its program",
-        "no_text" => "a scan: let `vic index` read its pictures",
+        "no_text" => "a scan: run `vic index` to read its pictures",
         "too_large" => "raise VIC_MAX_FILE_BYTES",
         "timeout" | "out_of_memory" | "worker_crash" => "split it, or raise the limits",
-        "permission_denied" | "io" => "let vic read it",
+        "permission_denied" | "io" => "give vic read permission",
         "unsupported_type" => "convert it to a format that vic reads",
         "gone" => "put it back, or INGEST again",
-        PAST_TEXT_GONE => "the text of the session is not kept; INGEST again for a session that keeps it",
+        PAST_TEXT_GONE => "the text of the session is not stored; INGEST again for a session that stores it",
         "pending" => "wait for the index, or `vic sync`",
         "secret" => "it is a secret and is never read",
         _ => "read it with `vic read`",

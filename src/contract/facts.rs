@@ -1,4 +1,4 @@
-//! Facts of a document that filters, scores and outliers look at: counts, flags and dates.
+//! Metadata of a document for filters, scores and outlier detection: counts, flags and dates.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,16 +14,16 @@ use crate::contract::source::Source;
 use crate::contract::{dates, published};
 use crate::model::FileKind;
 
-/// The facts. Names are those that filters use.
+/// The metadata. Field names are the names in filters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
-    /// The version of what found them: older ones are found anew.
+    /// Version of the parser that found them; older facts are found again.
     pub(crate) reader: u32,
     pub(crate) content_type: String,
     pub(crate) title: Option<String>,
     pub(crate) author: Option<String>,
-    /// As ISO 8601, as exact as it is written.
+    /// As ISO 8601, as precise as written.
     pub(crate) published_at: Option<String>,
     pub(crate) domain_type: Option<String>,
     pub(crate) word_count: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The value of a field by its name.
+    /// The value of a field by name.
     pub(crate) fn datum(&self, name: &str) -> Option<Datum> {
         let text = |it: &Option<String>| it.clone().map(Datum::Text);
         Some(match name {
@@ -57,7 +57,7 @@ impl Facts {
         })
     }
 
-    /// A number by its name.
+    /// A number by name.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         let count = match name {
             "year" => self.published_at.as_ref()?.get(..4)?.parse().ok()?,
@@ -77,7 +77,7 @@ impl Facts {
     }
 }
 
-/// What facts are made of.
+/// The input for the facts of a document.
 pub(crate) struct Given<'a> {
     pub(crate) source: &'a Source,
     pub(crate) kind: FileKind,
@@ -88,7 +88,7 @@ pub(crate) struct Given<'a> {
     pub(crate) links: usize,
 }
 
-/// Counts and finds the facts of a document.
+/// Computes the facts of a document.
 pub(crate) fn of(given: &Given<'_>) -> Facts {
     let count = |schema: &str| given.objects.get(schema).map_or(0, |it| it.len() as u64);
     let stated = |keys: &[&str]| keys.iter().find_map(|it| given.stated.get(*it)).map(|it| it.0.clone());
@@ -148,7 +148,7 @@ fn content_type(given: &Given<'_>, facts: &Facts) -> &'static str {
     }
 }
 
-/// The end of the host that a page came from.
+/// The top-level domain of the host that a page came from.
 fn domain(given: &Given<'_>) -> Option<String> {
     static CANONICAL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"(?i)<(?:link|meta)[^>]*(?:canonical|og:url)[^>]*(?:href|content)\s*=\s*["'](https?://[^"']+)"#)

@@ -1,6 +1,6 @@
-//! Documents and the works they cite as nodes, with the text that makes each edge.
+//! The citation graph: documents and cited works as nodes, with the text that makes each edge.
 //!
-//! [`edges`] is the one place where edges are found; a richer graph of the index can add its own there.
+//! All edges come from [`edges`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ use crate::contract::place::Place;
 use crate::contract::words::short;
 use crate::model::FileId;
 
-/// Shorter titles stand in too many texts by chance.
+/// Shorter titles occur in too many texts by chance.
 const SHORTEST_TITLE: usize = 12;
 
-/// Share of a rank that is passed on.
+/// PageRank damping factor.
 const DAMPING: f64 = 0.85;
 
-/// Rounds after which ranks no longer change in what is shown.
+/// PageRank iterations; more no longer change the displayed digits.
 const ROUNDS: usize = 60;
 
-/// What an edge leads to.
+/// The target of an edge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Document(FileId),
-    /// A work that the view does not hold, by DOI, arXiv id or the beginning of its entry.
+    /// A work outside the view, by DOI, arXiv id or the start of its reference.
     Work(String),
 }
 
@@ -37,7 +37,7 @@ impl Node {
     }
 }
 
-/// An edge: a document names something.
+/// A document that cites a document or a work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Edge {
     pub(crate) from: FileId,
@@ -59,7 +59,7 @@ impl Edge {
     }
 }
 
-/// Finds the edges of a view, by document and place.
+/// Finds the edges of a view, ordered by document and place.
 pub(crate) fn edges(corpus: &Corpus) -> Vec<Edge> {
     let targets = Targets::new(corpus);
     let mut edges = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn edges(corpus: &Corpus) -> Vec<Edge> {
     edges
 }
 
-/// How documents can be named.
+/// Lookup tables from names, titles and DOIs to documents.
 struct Targets<'c> {
     by_name: BTreeMap<String, Vec<&'c Paper>>,
     titles: Vec<(String, FileId)>,
@@ -118,7 +118,7 @@ impl<'c> Targets<'c> {
         Targets { by_name, titles, by_doi }
     }
 
-    /// The document that a link leads to: the one of that name whose folder fits best.
+    /// Resolves a link to the document with that file name, preferring the one in the same folder.
     fn linked(&self, from: &Paper, target: &str) -> Option<FileId> {
         if target.contains("://") || target.starts_with("mailto:") {
             return None;
@@ -130,18 +130,18 @@ impl<'c> Targets<'c> {
         let fits =
             |it: &&&Paper| it.path.to_lowercase().ends_with(wanted) || !wanted.contains('/') || !wanted.contains('.');
         let mut fitting: Vec<&&Paper> = named.iter().filter(fits).collect();
-        // The own folder first, then the order of the view.
+        // The same folder first, then the order of the view.
         fitting.sort_by_key(|it| it.path.rsplit_once('/').map_or("", |it| it.0) != folder);
         fitting.first().map(|it| it.file)
     }
 
-    /// The document or the work of a DOI.
+    /// Resolves a DOI to a document, or to a work outside the view.
     fn work(&self, doi: &str) -> Node {
         let doi = doi.to_lowercase();
         self.by_doi.get(&doi).map_or_else(|| Node::Work(format!("doi:{doi}")), |it| Node::Document(*it))
     }
 
-    /// The document or the work that an entry names.
+    /// Resolves a reference to a document, or to a work outside the view.
     fn referenced(&self, from: &Paper, text: &str, doi: &str, arxiv: &str) -> Node {
         if let Some(file) = self.by_doi.get(&doi.to_lowercase()).filter(|_| !doi.is_empty()) {
             return Node::Document(*file);
@@ -157,7 +157,7 @@ impl<'c> Targets<'c> {
     }
 }
 
-/// The DOI that an address leads to: a work is the same whoever links to it and whoever lists it.
+/// The DOI in a resolver address. A link and a reference to the same work so give the same node.
 fn doi(address: &str) -> Option<String> {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
     let rest = rest.trim_start_matches("www.").trim_start_matches("dx.").strip_prefix("doi.org/")?;
@@ -170,7 +170,7 @@ fn letters(text: &str) -> String {
     text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// How many documents of the view name each document.
+/// The documents that cite each document of the view.
 pub(crate) fn cited_by(corpus: &Corpus, edges: &[Edge]) -> BTreeMap<FileId, BTreeSet<FileId>> {
     let mut cited: BTreeMap<FileId, BTreeSet<FileId>> =
         corpus.papers.iter().map(|it| (it.file, BTreeSet::new())).collect();
@@ -182,7 +182,7 @@ pub(crate) fn cited_by(corpus: &Corpus, edges: &[Edge]) -> BTreeMap<FileId, BTre
     cited
 }
 
-/// The rank of each document when readers follow citations at random; the sum is 1.
+/// The PageRank of each document; the sum is 1.
 pub(crate) fn page_rank(corpus: &Corpus, edges: &[Edge]) -> BTreeMap<FileId, f64> {
     let files: Vec<FileId> = corpus.papers.iter().map(|it| it.file).collect();
     let count = files.len().max(1) as f64;

@@ -1,5 +1,5 @@
-//! Help for models: when to use a verb, what it does not do, what is refused, one request and one response. There is help on
-//! all verbs, on each, on each form, on what is beside them, and on the fields of QUERY.
+//! Help for models: when to use a verb, what it does not do, which requests are rejected, a sample request and
+//! response. Topics: all verbs, each verb, each form, each management call, and the fields of QUERY.
 
 use std::fmt::Write;
 
@@ -11,21 +11,21 @@ use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::error::ErrorCode;
 use crate::verbs::{self, BESIDE, Field, Form, Kind, NAMES, VERBS, Verb};
 
-/// What every answer is.
+/// First paragraph of the overview.
 const OVERVIEW: &str = "Eleven verbs over views of documents. Every answer is an envelope: data, confidence, coverage, unknowns, method, evidence, error.";
 
-/// The topic beside the verbs.
+/// The help topic about filter fields.
 const FIELDS_TOPIC: &str = "fields";
 
-/// The help on a verb and one of its forms, on `fields`, or on all verbs.
+/// Returns the help on a verb and one of its forms, on `fields`, or on all verbs.
 ///
 /// # Errors
-/// The code and the envelope of a refusal, when there is no such verb or form.
+/// The code and the envelope of the error, if there is no such verb or form.
 pub fn text(verb: Option<&str>, form: Option<&str>) -> Result<String, (ErrorCode, Value)> {
     about(verb, form).map_err(|it| (it.code, envelope::refusal(None, "HELP", &Value::Null, it.value())))
 }
 
-/// As [`text`], with the refusal itself.
+/// Like [`text`], but returns the [`Refusal`] itself.
 pub(crate) fn about(verb: Option<&str>, form: Option<&str>) -> Outcome<String> {
     let Some(name) = verb else { return Ok(overview()) };
     if name.eq_ignore_ascii_case(FIELDS_TOPIC) {
@@ -38,7 +38,7 @@ pub(crate) fn about(verb: Option<&str>, form: Option<&str>) -> Outcome<String> {
     }
 }
 
-/// The verb of a name, or what is beside the verbs; a refusal names the nearest one.
+/// Returns the verb or management call with this name. The error suggests the nearest name.
 pub(crate) fn known(name: &str) -> Outcome<&'static Verb> {
     let names: Vec<&str> = NAMES.iter().copied().chain(BESIDE.iter().map(|it| it.name)).collect();
     let found = verbs::verb(name).or_else(|| verbs::beside(name));
@@ -87,7 +87,7 @@ fn of_form(verb: &Verb, form: &'static Form) -> String {
     text
 }
 
-/// What a field holds, in a word or two.
+/// The type of a field in a word or two.
 fn kind(field: &Field) -> String {
     match field.kind {
         Kind::Text(_) => "text".into(),
@@ -111,7 +111,7 @@ fn push_example(text: &mut String, verb: &Verb, form: &Form) {
     let _ = write!(text, "\nRequest: {}\nData: {}", verbs::request_of(example), example.response);
 }
 
-/// The fields that filters know, by type.
+/// The filter fields by type.
 fn fields() -> String {
     let of = |kind: Type| {
         let names: Vec<&str> = FIELDS.iter().filter(|it| it.kind == kind).map(|it| it.name).collect();

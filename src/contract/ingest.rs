@@ -1,4 +1,4 @@
-//! INGEST: folders, files and pages come in through the index, and a session remembers what there was.
+//! INGEST: indexes folders, files and web pages, and records them in a session.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,42 +23,42 @@ use crate::model::{
 };
 use crate::warehouse::silence;
 
-/// Most sessions of an owner: each has a line for every file.
+/// Most sessions of an owner; each has a row for every file.
 const MOST_SESSIONS: usize = 1_000;
 
-/// A page beyond is not kept.
+/// Most bytes of a page.
 const MOST_PAGE: usize = 20 << 20;
 
-/// Failures that an answer names; the file has all of them.
+/// Most failures named in an answer; the failures file lists all.
 const NAMED: usize = 20;
 
-/// How long a page may take.
+/// Time limit for fetching a page.
 const PAGE_TIME: Duration = Duration::from_secs(60);
 
-/// A run on its way: what was fetched, and the jobs of the index that are under way.
+/// A running INGEST: the fetched pages and the started index jobs.
 pub(crate) struct Going {
     run: Run,
     jobs: Vec<JobSnapshot>,
 }
 
-/// What one run brings in.
+/// The input of one INGEST run.
 struct Run {
-    /// Files and folders that the index is to look at.
+    /// Files and folders to index.
     paths: Vec<String>,
-    /// Whether it is to look at the folder of fetched pages too.
+    /// Whether to index the folder of fetched pages too.
     pages: bool,
-    /// What belongs to the session.
+    /// The paths of the session.
     places: Vec<String>,
-    /// Whether texts are left out.
+    /// Whether texts are left out (mode `minimal`).
     minimal: bool,
-    /// The session of which this is a second try.
+    /// The session with the failures that this run retries.
     again: Option<Arc<Past>>,
-    /// What could not be fetched.
+    /// Pages that could not be fetched, with the reason.
     unfetched: Vec<(String, String)>,
 }
 
 impl Contract {
-    /// The verb.
+    /// Runs INGEST, or turns it into a job if it takes longer.
     pub(crate) async fn ingest(&self, request: &Request, patient: bool) -> Outcome<Done> {
         self.refuse_pages(request)?;
         if patient {
@@ -73,7 +73,7 @@ impl Contract {
         self.finish_run(request, going.run).await
     }
 
-    /// As [`Contract::ingest`], in a job, from where it was left when somebody waited: no page is fetched twice.
+    /// Like [`Contract::ingest`], in a job. Continues a run that the caller started, so that no page is fetched twice.
     pub(crate) async fn ingest_at_leisure(&self, request: &Request, going: Option<Going>) -> Outcome<Done> {
         let going = match going {
             Some(going) => going,
@@ -101,10 +101,10 @@ impl Contract {
         let privacy = self.reader.parts.privacy;
         if privacy == PrivacyMode::LocalOnly {
             for url in request.texts("urls") {
-                // The refusal is written down where requests are.
+                // The egress log records the denied request.
                 egress::check(url, privacy, Purpose::Page)?;
             }
-            return Err(Refusal::new(Cause::Forbidden, "the privacy mode `local_only` fetches no pages")
+            return Err(Refusal::new(Cause::Forbidden, "no pages are fetched in privacy mode `local_only`")
                 .field("urls")
                 .action("save the pages and INGEST the files")
                 .action("or the owner sets VIC_PRIVACY_MODE=cloud_reasoning_ok"));
@@ -128,7 +128,7 @@ impl Contract {
         }
         let mut paths = Vec::new();
         for path in request.texts("paths") {
-            // What is relative would hold where the daemon happens to work.
+            // A relative path would be resolved in the daemon's working directory.
             let found = match Path::new(path) {
                 given if given.is_absolute() => absolute(given).await.ok(),
                 _ => None,
@@ -147,7 +147,7 @@ impl Contract {
         Ok(Run { places: paths.clone(), paths, pages: false, minimal, again: None, unfetched: Vec::new() })
     }
 
-    /// Only what failed: files that are there again or still, and pages that were not fetched.
+    /// Retries the failures of a session: files that still exist or exist again, and pages that were not fetched.
     async fn second_try(&self, past: Arc<Past>) -> Outcome<Run> {
         let (pages, failed): (Vec<&SessionFile>, Vec<_>) = failures(&past).partition(|it| it.file < 0);
         let (reader, numbers) = (self.reader.clone(), failed.iter().map(|it| it.file).collect::<Vec<_>>());
@@ -167,7 +167,7 @@ impl Contract {
         Ok(Run { paths, pages: !fetched.is_empty(), places, minimal, again: Some(past), unfetched })
     }
 
-    /// Starts the jobs of a run. Pages lie in one folder: those of other runs are not read again.
+    /// Starts the index jobs of a run. Pages share one folder: `full` is off, so that pages of other runs are not reread.
     async fn start(&self, run: &Run) -> Outcome<Vec<JobSnapshot>> {
         let request = |paths: Vec<String>, full: bool| IndexRequest {
             paths,
@@ -187,7 +187,7 @@ impl Contract {
         Ok(jobs)
     }
 
-    /// Waits for a job of the index; none when it turns out to be larger than that.
+    /// Waits for an index job; `None` if it finds more than `most` files.
     async fn wait(&self, job: &JobSnapshot, most: Option<u64>) -> Outcome<Option<()>> {
         let mut watched = self.reader.parts.index.watch_job(&job.job_id)?;
         loop {
@@ -205,7 +205,7 @@ impl Contract {
     }
 
     fn ended(&self, job: JobSnapshot) -> Outcome<()> {
-        // Why it failed may be about files of others.
+        // The reason may name files of other callers.
         let why = job.error.filter(|_| self.scope.is_all());
         let told = why.unwrap_or_else(|| "the index job ended before it was done".into());
         let refusal = Refusal::new(Cause::Unavailable, told).action("try again");
@@ -220,7 +220,7 @@ impl Contract {
         let records = self.records_below(&run.places).await?;
         let mut files: Vec<SessionFile> = records.iter().map(SessionFile::new).collect();
         if run.minimal {
-            // Nothing was to be read.
+            // Mode `minimal` reads no texts, so pending files are no failures.
             files.iter_mut().filter(|it| it.state == FileState::Pending).for_each(|it| it.problem.clear());
         } else {
             self.keep_texts(&mut files).await?;
@@ -236,7 +236,7 @@ impl Contract {
         self.told(request, session, &run, &files).await
     }
 
-    /// Reads the texts of files for their session, which holds them from then on.
+    /// Parses files for a session, which keeps their documents stored from then on.
     async fn keep_texts(&self, files: &mut [SessionFile]) -> Outcome<()> {
         for some in files.chunks_mut(SYNCHRONOUS) {
             let ids: Vec<FileId> = some.iter().filter(|it| it.problem.is_empty()).map(|it| it.file).collect();
@@ -265,7 +265,7 @@ impl Contract {
         Ok(blocking(move || reader.parts.book.add_session(&owner, &body, &files)).await?)
     }
 
-    /// Puts what a second try read into the place of what had failed; everything else stays as it was.
+    /// Replaces the failures of a session by what the retry read; all other rows stay.
     async fn amend(
         &self,
         past: &Past,
@@ -286,7 +286,7 @@ impl Contract {
             Ok(())
         });
         amended.await?;
-        // It may have been deleted meanwhile, which is said then.
+        // The session may have been deleted meanwhile; then this call reports it.
         Ok((session, self.past(session).await?.files.clone()))
     }
 
@@ -313,7 +313,7 @@ impl Contract {
         answer.parameter("mode", if run.minimal { "minimal" } else { "full" });
         if !failures.is_empty() {
             let files: Vec<FileId> = failures.iter().map(|it| it.file).filter(|it| *it >= 0).collect();
-            let detail = if written.is_some() { "named in the failures file" } else { "the first of them are named" };
+            let detail = if written.is_some() { "named in the failures file" } else { "the first of them are listed" };
             answer.unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
         let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();
@@ -336,7 +336,7 @@ impl Contract {
             "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
             "failures_file": written.map(|it| it.to_string_lossy().into_owned()),
         });
-        // Of what was to be known: in mode minimal that is no text.
+        // Coverage counts what the mode asks for; in mode `minimal` that is no text.
         let known = indexed + unread;
         let coverage = if files.is_empty() { 0.0 } else { known as f64 / files.len() as f64 };
         let id = result_id(&request.canonical(), &answer.data.to_string());
@@ -344,7 +344,7 @@ impl Contract {
         Ok(Done::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
     }
 
-    /// Writes the failures of a session into their file; without failures there is none.
+    /// Writes the failures file of a session; removes it if there are no failures.
     async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> Outcome<Option<PathBuf>> {
         let Some(path) = self.failures_file(session) else { return Ok(None) };
         let list: Vec<Value> = failures.iter().map(|it| json!({"path": it.path, "reason": it.problem})).collect();
@@ -363,18 +363,18 @@ impl Contract {
         Ok(is_needed.then_some(path))
     }
 
-    /// Where the failures of a session are listed, for whoever may read the data directory.
+    /// The failures file of a session, only for callers who may read the data directory.
     pub(crate) fn failures_file(&self, session: i64) -> Option<PathBuf> {
         let file = || self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"));
         self.scope.is_all().then(file)
     }
 
-    /// The folder of fetched pages, the only one of the data directory that may be indexed.
+    /// The folder of fetched pages, the only folder of the data directory that may be indexed.
     fn pages(&self) -> String {
         self.reader.parts.pages.to_string_lossy().into_owned()
     }
 
-    /// Fetches pages; returns the files, and what could not be fetched.
+    /// Fetches pages; returns their files, and the failures.
     async fn fetch_all(&self, urls: &[&str]) -> Outcome<(Vec<String>, Vec<(String, String)>)> {
         let folder = &self.reader.parts.pages;
         std::fs::create_dir_all(folder).at("create", folder)?;
@@ -389,14 +389,14 @@ impl Contract {
     }
 }
 
-/// Whether something is still at the place of a file that failed. What has become a link leads elsewhere, and what has
-/// moved may lie where its caller knows of nothing.
+/// Returns whether a failed file exists at its path. A path that has become a link may lead elsewhere, and one that moved
+/// may lie outside the caller's scope.
 fn is_there(path: &Path, scope: &Scope) -> bool {
     let is_plain = || path.symlink_metadata().is_ok_and(|it| !it.is_symlink());
     !silence::holds(path) && is_plain() && path.canonicalize().is_ok_and(|it| scope.covers(&it))
 }
 
-/// What failed in a session. What was skipped on purpose did not.
+/// The failures of a session, without files that were skipped on purpose.
 fn failures(past: &Past) -> impl Iterator<Item = &SessionFile> {
     past.files.iter().filter(|it| !it.problem.is_empty() && it.state != FileState::Skipped)
 }
@@ -405,12 +405,12 @@ fn same_place(one: &SessionFile, other: &SessionFile) -> bool {
     !one.root.is_empty() && (&one.root, &one.path) == (&other.root, &other.path)
 }
 
-/// Whether a file lies in the folder of fetched pages.
+/// Returns whether a file lies in the folder of fetched pages.
 fn is_page(file: &SessionFile, pages: &str) -> bool {
     Path::new(&file.root).join(&file.path).starts_with(pages)
 }
 
-/// Fetches one page: the same address always goes into the same file.
+/// Fetches one page; the same address always goes to the same file.
 async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
     let outbound = egress::client(url, privacy, Purpose::Page, None).await?;
     let response = outbound.send(outbound.get(url).timeout(PAGE_TIME)).await.map_err(|error| error.at(url))?;
@@ -445,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_failed_is_tried_again_at_its_place_and_not_where_a_link_leads() {
+    fn retry_of_failed_file_does_not_follow_links() {
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().canonicalize().unwrap();
         for folder in ["own", "theirs"] {

@@ -1,6 +1,6 @@
-//! Verbs that take longer than anybody waits: jobs. They are worked on one after the other. Whoever began one sees where it
-//! stands and may end it, and so does the owner; for everybody else it does not exist, also for those who may know of the
-//! same folders.
+//! Background jobs for verbs that take too long to wait for. One job runs at a time. A job is visible to the key that
+//! started it and to the owner; both can cancel it. For every other key it does not exist, even for keys with the same
+//! folders.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,24 +22,24 @@ use crate::index::blocking;
 use crate::machine::Shares;
 use crate::model::Holder;
 
-/// Verbs in jobs: the one at work, and those that wait for their turn. Each holds its request, and may take minutes: who
-/// comes after so many would wait for hours, and is told at once. A key has half of them.
+/// Most jobs, the running one and those in the queue. Each holds its request and may take minutes: a longer queue would
+/// mean hours of waiting, so further jobs are rejected at once. One key may take half of them.
 const MOST_JOBS: usize = 64;
 
-/// The longest that whoever ends a job waits for its end to be noted.
+/// Longest time that a cancel waits for the end of the job to be recorded.
 const NOTED: Duration = Duration::from_secs(2);
 
-/// What a job stands as that has not ended, that was ended, and that came to nothing.
+/// Job states: not ended, cancelled, failed.
 const RUNNING: &str = "running";
 const CANCELLED: &str = "cancelled";
 const FAILED: &str = "failed";
 
-/// The jobs of everybody.
+/// The jobs of all callers.
 pub(super) struct Jobs {
     places: Arc<Shares>,
-    /// One job at a time: they are long, and others wait for an answer.
+    /// One job at a time: jobs are long, and interactive requests need the CPU too.
     turn: Arc<Semaphore>,
-    /// Those that have not ended, by their ids.
+    /// Jobs that have not ended, by id.
     running: Mutex<HashMap<String, Begun>>,
 }
 
@@ -50,7 +50,7 @@ struct Begun {
     ended: CancellationToken,
 }
 
-/// Keeps a job among those that have not ended, until its task is over, however that happens.
+/// Registers a job as running until its task is dropped, even by a panic.
 struct Open {
     jobs: Arc<Jobs>,
     id: String,
@@ -81,15 +81,15 @@ impl Jobs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the book says of a job that it runs, and nobody works on it: its end could not be noted.
+    /// Returns whether the database calls a job running but no task works on it: its end could not be recorded.
     fn is_lost(&self, job: &BookedJob) -> bool {
         job.state == RUNNING && !self.running().contains_key(&job.id)
     }
 }
 
 impl Contract {
-    /// Goes on in a job, unless too many wait. What INGEST has begun by then stays in the index; only its session is not
-    /// made.
+    /// Continues a request as a job, unless the queue is full. In that case, files that INGEST has
+    /// indexed by then stay in the index; only its session is not created.
     pub(super) async fn later(&self, request: Request, documents: usize, going: Option<ingest::Going>) -> Result<Made> {
         let place = self.jobs.places.take(&self.holder, "verbs in jobs have not ended")?;
         let job = BookedJob { id: format!("j-{:016x}", random()?), state: RUNNING.into(), body: "{}".into() };
@@ -117,7 +117,7 @@ impl Contract {
         cancel: &CancellationToken,
     ) {
         let worked = async {
-            // Its place in the queue; the semaphore is never closed.
+            // Waits for the turn of the job; the semaphore is never closed.
             self.held = self.jobs.turn.clone().acquire_owned().await.ok().map(Arc::new);
             self.carry_out(&request, going).await
         };
@@ -126,11 +126,11 @@ impl Contract {
         job.body = body.to_string();
         let (reader, own) = (self.reader.clone(), self.own_name());
         if let Err(error) = blocking(move || reader.parts.book.put_job(&own, &job)).await {
-            tracing::warn!(%error, "cannot note the end of a job of the contract");
+            tracing::warn!(%error, "cannot record the end of a corpus job");
         }
     }
 
-    /// Does the work of a job; says how it stands then, with its result or why there is none.
+    /// Runs the work of a job. Returns its final state, with the result id or the error.
     async fn carry_out(&self, request: &Request, going: Option<ingest::Going>) -> (&'static str, Value) {
         let done = match request.verb.name {
             "INGEST" => self.ingest_at_leisure(request, going).await,
@@ -142,8 +142,8 @@ impl Contract {
                 let kept = self.keep(request, &id, (&view, coverage), documents, &answer).await;
                 kept.map(|_| ("completed", json!({"result": id})))
             }
-            Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a job that was put off")),
-            // Also where it was the job of the index that it waits for: whoever ends both may begin with either.
+            Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a running job asked for another job")),
+            // Also if the index job that it waited for was cancelled: a client may cancel either one first.
             Err(refusal) if refusal.code == ErrorCode::Cancelled && !self.reader.parts.index.is_ending() => {
                 Ok((CANCELLED, json!({})))
             }
@@ -152,10 +152,10 @@ impl Contract {
         outcome.unwrap_or_else(|error| (FAILED, json!({"error": self.short(&Refusal::from(error))})))
     }
 
-    /// Says where a job stands, and ends it before where that is asked for.
+    /// Returns the state of a job, after cancelling it if `cancel` is set.
     pub(super) async fn job(&self, given: &Map<String, Value>) -> Outcome<Value> {
         one_of(given, &["id", "cancel", "format"])?;
-        let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which job?").field("id"))?;
+        let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "`id` is missing").field("id"))?;
         let cancel = flag(given, "cancel")?;
         let mut job = self.booked_job(id).await?;
         if cancel {
@@ -163,7 +163,7 @@ impl Contract {
             job = self.booked_job(id).await?;
         }
         if self.jobs.is_lost(&job) {
-            // It may have ended since the book was asked.
+            // The job may have ended after the first query.
             job = self.booked_job(id).await?;
         }
         if self.jobs.is_lost(&job) {
@@ -179,7 +179,7 @@ impl Contract {
         Ok(shown)
     }
 
-    /// A job of whoever asks; to the owner that of everybody.
+    /// Loads a job of the caller; the owner can load the job of any key.
     async fn booked_job(&self, id: &str) -> Outcome<BookedJob> {
         let (reader, holder, own, wanted) = (self.reader.clone(), self.holder.clone(), self.own_name(), id.to_string());
         let found = blocking(move || match holder {
@@ -191,7 +191,7 @@ impl Contract {
         })
     }
 
-    /// Under which name the book keeps the jobs of whoever asks.
+    /// The key under which the database stores the caller's jobs.
     fn own_name(&self) -> String {
         match &self.holder {
             Holder::Owner => String::new(),
@@ -199,25 +199,24 @@ impl Contract {
         }
     }
 
-    /// Ends a job that whoever asks may see. One that has ended is left as it is.
+    /// Cancels a job that the caller may see. A job that has ended stays as it is.
     async fn end(&self, id: &str) {
         let Some(begun) = self.jobs.running().get(id).cloned() else { return };
         begun.cancel.cancel();
-        // It is noted by the job itself, a moment later.
+        // The job records its end itself, a moment later.
         tokio::time::timeout(NOTED, begun.ended.cancelled()).await.ok();
     }
 }
 
-/// Notes a job and works on it in a task of its own, which goes on whatever becomes of its caller: what is noted as running
-/// has somebody who notes its end. A caller who left before they were told that the job is noted never learns its id, so it
-/// is ended at once.
+/// Records a job and runs it in its own task, which survives the caller, so that its end is always recorded. If the
+/// caller disconnects before it learns the job id, the job is cancelled, because no client could ask for it.
 async fn begin(
     cancel: CancellationToken,
     noted: impl Future<Output = Result<()>> + Send + 'static,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let (tell, told) = oneshot::channel();
-    // What is sent is not yet heard: the caller may leave in between, so it is they who end the job.
+    // A sent reply may never be received: only the caller can tell, so only the caller disarms the guard.
     let unheard = cancel.drop_guard();
     tokio::spawn(async move {
         let noted = noted.await;
@@ -243,7 +242,7 @@ mod tests {
     use super::*;
     use crate::catalog::CorpusBook;
 
-    /// Begins a job whose caller leaves while it is noted, or waits; returns what it stands as when its task is over.
+    /// Starts a job; the caller disconnects while the job is being recorded, or waits. Returns the final state.
     async fn state_at_the_end(caller_leaves: bool) -> String {
         let dir = tempfile::tempdir().unwrap();
         let book = Arc::new(CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap());
@@ -282,13 +281,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_whose_caller_leaves_while_it_is_noted_does_not_run_for_ever() {
+    async fn job_is_cancelled_if_caller_leaves_while_recording() {
         assert_eq!(state_at_the_end(true).await, CANCELLED);
         assert_eq!(state_at_the_end(false).await, "completed");
     }
 
     #[tokio::test]
-    async fn a_job_whose_caller_leaves_before_they_hear_that_it_is_noted_is_ended() {
+    async fn job_is_cancelled_if_caller_leaves_before_reply() {
         let jobs = Arc::new(Jobs::new());
         let open = Open::new(jobs.clone(), "j");
         let (begun, working) = (open.begun.clone(), Arc::new(Notify::new()));
@@ -300,7 +299,7 @@ mod tests {
         let mut caller = Box::pin(begin(begun.cancel.clone(), async { Ok(()) }, work));
         let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
         assert!(polled.is_pending());
-        // By now the caller was told, but not asked again whether they heard it.
+        // The caller has been sent the reply, but was not polled again to receive it.
         working.notified().await;
         drop(caller);
         tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
@@ -308,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_that_could_not_be_noted_is_not_worked_on() {
+    async fn job_that_cannot_be_recorded_does_not_run() {
         let jobs = Arc::new(Jobs::new());
         let open = Open::new(jobs.clone(), "j");
         let is_worked_on = Arc::new(AtomicBool::new(false));
@@ -319,7 +318,7 @@ mod tests {
         };
         let refused = begin(CancellationToken::new(), async { Err(Error::internal("a full disk")) }, work).await;
         assert!(refused.is_err());
-        // The task drops the work a moment after it told.
+        // The task drops the work shortly after it reports the failure.
         let over = async {
             while !jobs.running().is_empty() {
                 tokio::task::yield_now().await;
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_whose_task_is_gone_is_not_said_to_run() {
+    async fn job_with_dead_task_is_not_reported_running() {
         let jobs = Arc::new(Jobs::new());
         let booked = BookedJob { id: "j".into(), state: RUNNING.into(), body: "{}".into() };
         let open = Open::new(jobs.clone(), &booked.id);

@@ -1,4 +1,4 @@
-//! How much of what was read is in memory: the readings that stay there for the next question, and those of one view.
+//! Memory limits for parsed documents: the cache between requests, and the documents of one view.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::contract::corpus::Corpus;
 use crate::contract::reading::{Kept, Reading};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 
-/// Bytes of the readings that stay in memory. Most documents take some tens of kilobytes, the largest of them megabytes.
+/// Byte limit of the cache. Most parsed documents take tens of kilobytes, the largest take megabytes.
 const MOST_KEPT: usize = 64 << 20;
 
-/// Bytes of the readings of one view: a verb works on all of them at a time.
+/// Byte limit of one view: a verb holds all of its documents in memory.
 const MOST_OF_VIEW: usize = 1 << 30;
 
-/// Readings by their key, as long as there is room for them.
+/// A cache of parsed documents by key, bounded by bytes.
 pub(crate) struct Memory {
     kept: HashMap<String, Arc<Reading>>,
     bytes: usize,
@@ -33,7 +33,7 @@ impl Memory {
         self.kept.get(key).cloned()
     }
 
-    /// Keeps a reading. Where there is no room for it, the others go; the book still has them.
+    /// Adds a parsed document. When the cache is full it is cleared; the database still has the documents.
     pub(crate) fn remember(&mut self, key: String, reading: &Arc<Reading>) {
         let bytes = bytes_of_reading(reading);
         if bytes > self.most {
@@ -48,27 +48,27 @@ impl Memory {
     }
 }
 
-/// What the readings of a view may still take.
+/// The remaining byte budget of a view.
 pub(crate) struct Room {
     left: usize,
 }
 
 impl Room {
-    /// Room for a whole view.
+    /// The budget of an empty view.
     pub(crate) fn for_view() -> Room {
         Room { left: MOST_OF_VIEW }
     }
 
-    /// What a view leaves of it.
+    /// The budget that the documents of a view leave.
     pub(crate) fn beside(corpus: &Corpus) -> Room {
         let taken: usize = corpus.papers.iter().map(|it| bytes_of_reading(&it.reading)).sum();
         Room { left: MOST_OF_VIEW.saturating_sub(taken) }
     }
 
-    /// Takes the room of a reading.
+    /// Subtracts the size of a parsed document.
     ///
     /// # Errors
-    /// There is not so much; the refusal says what to do.
+    /// The budget is exceeded; the error says what to do.
     pub(crate) fn take(&mut self, reading: &Reading) -> Outcome<()> {
         self.left = self.left.checked_sub(bytes_of_reading(reading)).ok_or_else(too_large)?;
         Ok(())
@@ -82,7 +82,7 @@ fn too_large() -> Refusal {
         .action("name a smaller `view`, and ask about the parts one by one")
 }
 
-/// What a reading takes in memory, roughly: its texts, and something more for each thing that has one.
+/// The approximate memory of a parsed document: its texts, and a fixed overhead for each item.
 fn bytes_of_reading(reading: &Reading) -> usize {
     const EACH: usize = 128;
     let passage = |it: &Kept| it.text.len() + it.section.len() + it.place.part.as_ref().map_or(0, String::len);
@@ -105,7 +105,7 @@ fn bytes_of(value: &Value) -> usize {
 }
 
 fn bytes_of_fields(fields: &Map<String, Value>) -> usize {
-    // A key with its place in the table.
+    // A key with its slot in the table.
     const EACH: usize = 64;
     fields.iter().map(|(name, value)| EACH + name.len() + bytes_of(value)).sum()
 }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_stay_as_long_as_their_bytes_have_room() {
+    fn cache_evicts_when_bytes_exceed_limit() {
         let (small, large) = (of(10), of(10_000));
         assert!(
             bytes_of_reading(&large) > 50_000 && bytes_of_reading(&small) < 5_000,
@@ -135,16 +135,16 @@ mod tests {
         }
         memory.remember("large".into(), &large);
         let known = |memory: &Memory| ["a", "b", "large", "other"].map(|it| memory.get(it).is_some());
-        assert_eq!(known(&memory), [true, true, true, false], "the same reading takes its room once");
+        assert_eq!(known(&memory), [true, true, true, false], "the same document is counted once");
         memory.remember("other".into(), &large);
         assert_eq!(known(&memory), [false, false, false, true]);
         memory.remember("huge".into(), &of(100_000));
-        assert_eq!(known(&memory), [false, false, false, true], "what never has room drives nothing out");
+        assert_eq!(known(&memory), [false, false, false, true], "an oversized document evicts nothing");
         assert!(memory.get("huge").is_none());
     }
 
     #[test]
-    fn a_view_that_takes_more_than_there_is_room_for_is_refused_with_its_cure() {
+    fn view_over_memory_limit_is_rejected_with_action() {
         let one = of(1_000);
         let mut room = Room { left: 2 * bytes_of_reading(&one) };
         assert_eq!((room.take(&one), room.take(&one)), (Ok(()), Ok(())));

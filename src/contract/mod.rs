@@ -1,15 +1,15 @@
-//! The cognitive contract: eleven verbs over views of documents, for programs that reason.
+//! The corpus API for programs that reason: eleven verbs over views of documents.
 //!
-//! A request is checked against the closed [`registry`] (`validate`), its view is selected (`select`, `view`), the
-//! documents are read through the jailed worker and kept by content (`reader`, `reading`), a verb works on what was read,
-//! in memory and in a fixed order (one file each), and the answer goes into the [`envelope`]. The same request on the same
-//! view gives the same bytes: ids are hashes, lists are sorted, nothing depends on the clock but how long differences are
-//! looked for, and what is given up there is told.
+//! `validate` checks a request against the closed [`registry`]. `select` and `view` resolve its view to documents.
+//! `reader` parses each document in the jailed worker and caches the result by content hash. The verb, one file each, works
+//! on the parsed documents in memory and in a fixed order. [`envelope`] wraps the answer.
 //!
-//! `shapes` and `schema` publish what may be asked and answered; `prose` keeps answers, errors and help short.
+//! The same request on the same view gives the same bytes: ids are hashes and lists are sorted. Only the diff has a
+//! time limit; the answer reports what it cut.
 //!
-//! Objects are found by `extract`, with exact places from `place`; statements by `claims`; dates by `dates`. Nothing here
-//! interprets or asks a model.
+//! `shapes` and `schema` publish the requests and responses. `prose` limits the tokens of answers, errors and help.
+//! `extract` finds objects, with exact places from `place`; `claims` finds statements; `dates` finds dates. No step
+//! asks a model.
 
 mod alike;
 mod answer;
@@ -81,56 +81,56 @@ use crate::model::{CorpusCall, CorpusReply, Holder, Scope};
 
 pub use reader::Parts;
 
-/// Documents that are worked on while somebody waits.
+/// Most documents of a call that is answered while the client waits. A larger view runs as a job.
 const SYNCHRONOUS: usize = 100;
 
-/// Documents that are worked on without having been asked to take the time.
+/// Most documents of a job that starts by itself. A larger view needs `async`.
 const UNASKED: usize = 5_000;
 
-/// Bytes that are kept of a request that no verb takes.
+/// Bytes kept of a rejected request.
 const MOST_REFUSED: usize = 4 << 10;
 
-/// Characters of a verb that is refused; none has so many.
+/// Characters kept of a rejected verb; every real verb is shorter.
 const LONGEST_VERB: usize = 40;
 
-/// The contract, for somebody. Cheap to clone.
+/// The corpus API for one caller. Cheap to clone.
 #[derive(Clone)]
 pub struct Contract {
     reader: Arc<Reader>,
     scope: Scope,
-    /// Who asks.
+    /// The caller.
     holder: Holder,
     jobs: Arc<Jobs>,
-    /// The turn of a job, where this is one. Whatever it computes has it to its end, also when nobody waits for that any
-    /// more: who begins jobs and ends them has no more at work than others.
+    /// The permit of the running job, if this is one. A running computation holds it to its end, even after its job was
+    /// cancelled, so that starting and cancelling jobs gives a caller no more concurrency.
     held: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// What a verb came to.
+/// The outcome of a verb.
 pub(crate) enum Done {
-    /// An answer, the id of its question, its view, the share of documents that were read, and the documents that it was
-    /// made of as the book keeps them.
+    /// An answer with its result id, its view, the share of documents that were read, and the serialized list of the
+    /// documents that it used.
     Answer { id: String, view: Value, coverage: f64, documents: String, answer: Box<Answer> },
-    /// It takes longer: documents that are to be worked on.
+    /// The view is too large to wait for: number of documents for the job.
     Later(usize),
-    /// It takes longer, and has begun.
+    /// The call becomes a job; indexing has already started.
     Ingesting(Box<ingest::Going>),
 }
 
 impl Contract {
-    /// Makes the contract of the owner.
+    /// Creates the API of the owner.
     pub fn new(parts: Parts) -> Contract {
         let (reader, jobs) = (Arc::new(Reader::new(parts)), Arc::new(Jobs::new()));
         Contract { reader, scope: Scope::All, holder: Holder::Owner, jobs, held: None }
     }
 
-    /// The same for somebody for whom nothing exists outside a scope.
+    /// Returns the same API for a caller who sees only the files in `scope`.
     #[must_use]
     pub fn within(&self, scope: Scope, holder: Holder) -> Contract {
         Contract { scope, holder, ..self.clone() }
     }
 
-    /// Whose views, sessions and results these are.
+    /// The key under which views, sessions and results of this scope are stored.
     fn owner(&self) -> String {
         match &self.scope {
             Scope::All => String::new(),
@@ -142,10 +142,10 @@ impl Contract {
         }
     }
 
-    /// Answers a call. What is refused is an answer too, with the reason in its envelope.
+    /// Answers a call. A rejected request is also a reply, with the error in its envelope.
     ///
     /// # Errors
-    /// Only what is no matter of the request: a full disk, a damaged book, too many jobs.
+    /// Only errors that are independent of the request: a full disk, a damaged database, too many jobs.
     pub async fn call(&self, call: CorpusCall) -> Result<CorpusReply> {
         let format = call.request.get("format").and_then(Value::as_str).map(str::to_lowercase);
         let verb = spelled(&call.verb);
@@ -168,7 +168,7 @@ impl Contract {
         envelope::refusal(id, &words::short(verb, LONGEST_VERB), &Value::Null, self.short(refusal))
     }
 
-    /// What a refusal says, in few words.
+    /// The error, cut to its token limit.
     fn short(&self, refusal: &Refusal) -> Value {
         prose::short_error(refusal, Ruler(&*self.reader.parts.embedder.token_counter()))
     }
@@ -202,7 +202,7 @@ impl Contract {
         blocking(move || reader.parts.book.put_result(&owner, &id, &result)).await
     }
 
-    /// Wraps an answer and keeps it with the documents that it was made of.
+    /// Wraps an answer in its envelope and stores it with the list of its documents.
     async fn keep(
         &self,
         request: &Request,
@@ -223,13 +223,13 @@ impl Contract {
         if !self.book(id, BookedResult { request, envelope: envelope.to_string(), documents }).await?
             && let Some(unknowns) = envelope["unknowns"].as_array_mut()
         {
-            let told = Unknown::new("result_not_kept", 1).detail("it is too large to be asked about by its id");
+            let told = Unknown::new("result_not_kept", 1).detail("it is too large to store, so its id does not work");
             unknowns.push(told.value());
         }
         Ok(envelope)
     }
 
-    /// Carries a checked request out, or says that it takes longer.
+    /// Runs a checked request, or reports that it needs a job.
     async fn answer(&self, request: &Request, patient: bool) -> Outcome<Done> {
         match request.verb.name {
             "INGEST" => return self.ingest(request, patient).await,
@@ -253,7 +253,7 @@ impl Contract {
         self.work(request, Size::WhileWaiting).await
     }
 
-    /// Reads the view and has the verb work on it.
+    /// Reads the view and runs the verb on it.
     async fn work(&self, request: &Request, size: Size) -> Outcome<Done> {
         let (mut selection, earlier) = match request.verb.name {
             "DELTA" => self.baseline(request).await?,
@@ -272,7 +272,7 @@ impl Contract {
         }
         let corpus = self.load(&selection, &ids).await?;
         let earlier = match earlier {
-            // Whatever was there before may be gone: that is what DELTA tells.
+            // An empty view is valid for DELTA: the documents may have been deleted since.
             Some(earlier) => {
                 Some(self.recall(earlier, &corpus, request.text("only") == Some("new-contradictions")).await?)
             }
@@ -297,16 +297,16 @@ impl Contract {
     }
 }
 
-/// A verb as the registry spells it. Only letters of ASCII have another case here: with the others a word could become a
-/// verb that whoever looked at its right did not see.
+/// The verb in the registry's spelling. Only ASCII letters change case: Unicode case mapping could turn another word
+/// into a verb that the permission check did not see.
 fn spelled(verb: &str) -> String {
     verb.trim().to_ascii_uppercase().replace('-', "_")
 }
 
-/// An envelope, why it was refused, and whether the work goes on.
+/// The envelope, the error code if the request was rejected, and whether the work goes on in a job.
 type Made = (Value, Option<ErrorCode>, bool);
 
-/// A verb on a view that was read.
+/// Runs a verb on the documents of its view.
 fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome<Answer> {
     match request.verb.name {
         "EXTRACT" => extract::run(request, corpus),
@@ -327,7 +327,7 @@ fn about_result(request: &Request, answer: Answer) -> Done {
     Done::Answer { id, view: Value::Null, coverage: 1.0, documents: String::new(), answer: Box::new(answer) }
 }
 
-/// Whether so many documents are for a job, when somebody waits.
+/// Decides whether a call with this many documents must become a job.
 fn later_than(size: Size, documents: usize) -> Outcome<Option<Done>> {
     match documents {
         _ if size == Size::AtLeisure => Ok(None),
@@ -337,12 +337,12 @@ fn later_than(size: Size, documents: usize) -> Outcome<Option<Done>> {
     }
 }
 
-/// What the book keeps as JSON.
+/// Parses JSON from the database.
 fn parsed(text: &str) -> Outcome<Value> {
     serde_json::from_str(text).map_err(|error| Refusal::from(Error::internal(error)))
 }
 
-/// Nanoseconds since the epoch; only what follows the clock by its nature asks for it.
+/// Nanoseconds since the epoch, for features that depend on the clock by nature.
 fn now_ns() -> i64 {
     chrono::Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
 }
@@ -354,14 +354,14 @@ fn too_many(documents: usize) -> Refusal {
         .action("or name a smaller `view`")
 }
 
-/// The id of a question on a state: the same for the same.
+/// The id of a result: a hash of the request and of the state that it was asked about.
 fn result_id(request: &Value, state: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.to_string().as_bytes()).update(&[0]).update(state.as_bytes());
     format!("r-{}", &hasher.finalize().to_hex()[..16])
 }
 
-/// A request as the book keeps it when it is refused: of a long one the beginning, and that it was cut.
+/// The request as stored with an error: its first 4 KiB, and a mark if it was cut.
 fn bounded(asked: &Value) -> String {
     let text = asked.to_string();
     if text.len() <= MOST_REFUSED {

@@ -1,4 +1,4 @@
-//! Documents by what they are called: a number, a path, or the end of a path.
+//! Resolves documents by their number, their path or the end of their path.
 
 use serde_json::Value;
 
@@ -6,11 +6,11 @@ use crate::contract::refusal::{Cause, Outcome, Refusal, nearest};
 use crate::contract::words::short;
 use crate::model::FileId;
 
-/// Numbers that an ambiguous name is answered with.
+/// Most candidates listed for an ambiguous name.
 const ASKED_BACK: usize = 10;
 
-/// Returns every document that a name fits: the one of that number or path, or else those whose path ends with it. A path
-/// from the root of the file system fits what it ends with.
+/// Returns every document that matches a name: by number or exact path, else by the end of its path. An absolute path
+/// matches if it ends with the path of a document.
 pub(crate) fn fitting(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
     let text = match given {
         Value::Number(number) => {
@@ -33,7 +33,7 @@ pub(crate) fn fitting(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
     known.iter().filter(ends).map(|it| it.0).collect()
 }
 
-/// Returns the one document that a name fits.
+/// Returns the only document that matches a name.
 ///
 /// # Errors
 /// [`Cause::Ambiguous`] with the numbers to choose from, [`Cause::UnknownFile`] with the nearest path.
@@ -43,7 +43,7 @@ pub(crate) fn find(known: &[(FileId, &str)], given: &Value, field: &str) -> Outc
         [] => Err(missing(known, given, field)),
         several => {
             let numbers: Vec<String> = several.iter().take(ASKED_BACK).map(FileId::to_string).collect();
-            Err(Refusal::new(Cause::Ambiguous, format!("`{field}` fits {} documents: which?", several.len()))
+            Err(Refusal::new(Cause::Ambiguous, format!("`{field}` matches {} documents", several.len()))
                 .field(field)
                 .action(format!("give one of the numbers {}", numbers.join(", "))))
         }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_goes_by_its_number_its_path_or_the_end_of_one() {
+    fn find_accepts_number_path_or_path_suffix() {
         check(json!(2), Ok(2));
         check(json!("2"), Ok(2));
         check(json!("x/a.md"), Ok(1));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_answered_with_the_nearest_path() {
+    fn find_suggests_nearest_path() {
         assert_eq!(find(KNOWN, &json!("x/c.md"), "doc").unwrap_err().actions, ["did you mean `x/a.md`?"]);
     }
 }

@@ -1,5 +1,4 @@
-//! NORMALIZE: which spellings are the same thing, as mapping tables. The same table maps its own canonical forms to
-//! themselves.
+//! NORMALIZE: maps spellings of the same thing to one canonical form. Canonical forms map to themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -16,10 +15,9 @@ use crate::contract::validate::Request;
 use crate::contract::{dates, snippets, tidy, words};
 use crate::model::FileId;
 
-/// Originals with how often and where they stand.
+/// Original spellings with their count and their files.
 type Seen = BTreeMap<String, (u64, BTreeSet<FileId>)>;
 
-/// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let answer = match request.form.name {
         "entities" => match request.text("concept") {
@@ -63,12 +61,13 @@ fn evidence(answer: &mut Answer, corpus: &Corpus, seen: &Seen) {
     }
 }
 
-/// Documents in the order of their view.
+/// The files in view order.
 fn in_order(corpus: &Corpus, files: &BTreeSet<FileId>) -> Vec<FileId> {
     corpus.papers.iter().map(|it| it.file).filter(|it| files.contains(it)).collect()
 }
 
-/// All ways in which one concept is written: other case, number, hyphens, and its abbreviation in parentheses.
+/// The spellings of one concept: other case, number or hyphens, and its abbreviation if a text introduces it in
+/// parentheses.
 fn one_concept(corpus: &Corpus, concept: &str) -> Made {
     let wanted: Vec<String> = words::words(concept).map(|it| words::stem(it.1)).collect();
     let initials: String =
@@ -102,7 +101,7 @@ fn one_concept(corpus: &Corpus, concept: &str) -> Made {
     Made { answer, mapping }
 }
 
-/// Names of several words, those that are written almost alike under the most frequent spelling.
+/// Names of several words. Similar names map to the most frequent spelling.
 fn names(corpus: &Corpus) -> Made {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\b[A-Z][\p{L}'’-]+(?: (?:of|de|van|von|the|[A-Z][\p{L}'’-]+)){0,3} [A-Z][\p{L}'’-]+\b")
@@ -133,7 +132,7 @@ fn names(corpus: &Corpus) -> Made {
     answer.parameter("threshold", SAME_NAME);
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.75 };
     if spellings.left_out() > 0 {
-        let detail = "the rarest names stand for themselves: comparing all of them takes too much; name a smaller view";
+        let detail = "the rarest names are not compared: comparing all of them takes too long; name a smaller view";
         answer.unknown(Unknown::new("names_not_compared", spellings.left_out()).detail(detail));
     }
     evidence(&mut answer, corpus, &seen);
@@ -141,8 +140,7 @@ fn names(corpus: &Corpus) -> Made {
     Made { answer, mapping }
 }
 
-/// A name without the words that only stand before it: how somebody is addressed, and how a sentence begins. A name of one
-/// word is none here.
+/// Strips a salutation or the start of a sentence from a name. One remaining word is not a name.
 fn bare_name(text: &str) -> Option<&str> {
     const BEFORE: [&str; 9] = ["dear", "hello", "hi", "thanks", "thank", "regards", "yours", "sincerely", "cheers"];
     const FAREWELL: [&str; 5] = ["regards", "wishes", "sincerely", "thanks", "greetings"];
@@ -190,7 +188,7 @@ fn all_dates(corpus: &Corpus) -> Made {
     Made { answer, mapping }
 }
 
-/// `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
+/// Package versions: `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
 fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
     static ANY: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         [
@@ -230,7 +228,7 @@ fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
     Made { answer, mapping }
 }
 
-/// Versions with what they are written as, and the documents with some that are none.
+/// The versions found: their spellings, their canonical forms, and the files with an unreadable version.
 #[derive(Default)]
 struct Versions {
     seen: Seen,
@@ -253,16 +251,16 @@ impl Versions {
     }
 }
 
-/// Languages and compilers whose version is written behind the name without a blank.
+/// Languages and compilers with a version that can follow their name without a space.
 const GLUED: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
 
-/// Tags of Python's packages: `py311`, `cp312`.
+/// Python package tags: `py311`, `cp312`.
 static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:py|cp)([23])(\d{1,2})\b").expect("a constant"));
 
-/// What stands between a name and a version beside blanks: an operator or a hyphen.
+/// The separators between a name and a version, besides spaces: an operator or a hyphen.
 const MARKS: &str = r"\s*[=~^<>]=?=?\s*|\s*-\s*";
 
-/// A name and a version, with what may stand between them.
+/// A pattern for a name, a separator and a version.
 fn version_pattern(name: &str, between: &str) -> Regex {
     let pattern = format!(
         r"(?i)\b({name})(?:\s+version)?(?:{between})v?(\d+(?:\.\d+){{0,2}}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?\d*)?)\b"
@@ -322,7 +320,7 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
     }
     if !unstyled.is_empty() {
         let files = in_order(corpus, &unstyled);
-        let detail = "the style is one of another language: plain was applied";
+        let detail = "the style is for another language: plain was applied";
         answer.unknown(Unknown::new("style_not_applied", files.len()).files(&files).detail(detail));
     }
     answer.confidence = if mapping.is_empty() { 0.0 } else { 0.95 };
@@ -356,11 +354,11 @@ mod tests {
             assert_eq!(original, canonical, "of {once:?}");
         }
         let found: BTreeSet<&str> = again.iter().map(|it| it.0.as_str()).collect();
-        assert_eq!(found, canonical.into_iter().collect(), "nothing is lost on the way");
+        assert_eq!(found, canonical.into_iter().collect(), "every canonical form is found again");
     }
 
     #[test]
-    fn how_somebody_is_addressed_is_no_part_of_a_name() {
+    fn bare_name_strips_salutation() {
         for (text, name) in [
             ("Dear Ada", None),
             ("Dear Ada Stone", Some("Ada Stone")),
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_become_semantic_ones_and_stay_so() {
+    fn canonical_version_is_semver_and_idempotent() {
         for (text, canonical) in [
             ("3.11", "3.11.0"),
             ("2", "2.0.0"),
@@ -389,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn one_version_of_python_is_one_however_it_is_written() {
+    fn python_version_spellings_share_one_form() {
         let text = "python3.11 ; Python 3.11.0 ; py311 ; cp311 ; python==3.11 ; Python version 3.11 ; python-3.11";
         for request in [json!({"form": "versions", "package": "python"}), json!({"form": "versions"})] {
             let found = mapping(text, request.clone());
@@ -400,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_style_that_was_applied_is_said_of_each_piece_of_code() {
+    fn applied_style_is_reported_per_code_block() {
         let text = "# T\n\n```python\nx=1\n```\n\n```rust\nlet x=1;\n```\n";
         let fields = json!({"form": "code", "style": "black"}).as_object().unwrap().clone();
         let request = validate::request("NORMALIZE", fields).unwrap();
@@ -417,7 +415,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn canonical_dates_stay_as_they_are(
+        fn date_normalization_is_idempotent(
             dates in prop::collection::vec((1_930_i32..2_080, 1_u32..13, 1_u32..29, 0_usize..8, 0_usize..4), 1..6)
         ) {
             let written = dates.iter().map(|(year, month, day, form, name)| match form {
@@ -432,7 +430,7 @@ mod tests {
             });
             let text = written.collect::<Vec<_>>().join(" ; ");
             let once = mapping(&text, json!({"form": "dates"}));
-            // A month of a year before 2012 could be a span of years when it is written as numbers.
+            // Written as numbers, a month of a year before 2012 could be a span of years.
             let clear = once.iter().filter(|it| it.1.len() > 7 || it.1.as_str() >= "2012");
             for (_, canonical) in clear {
                 prop_assert_eq!(mapping(canonical, json!({"form": "dates"})), [(canonical.clone(), canonical.clone())]);
@@ -440,7 +438,7 @@ mod tests {
         }
 
         #[test]
-        fn canonical_versions_stay_as_they_are(
+        fn version_normalization_is_idempotent(
             parts in prop::collection::vec(("(numpy|Torch|python|go)", "( |==|-| v)", "[1-9][0-9]?(\\.[0-9]{1,2}){1,2}(rc[1-9])?"), 1..5)
         ) {
             let text = parts.iter().map(|it| format!("{}{}{}", it.0, it.1, it.2)).collect::<Vec<_>>().join(" ; ");
@@ -448,7 +446,7 @@ mod tests {
         }
 
         #[test]
-        fn tidied_code_stays_as_it_is(lines in prop::collection::vec(
+        fn code_normalization_is_idempotent(lines in prop::collection::vec(
             "(    |\t|  )?(x=1|def f\\(a,b\\):|class C:|# 'a',b|y = 'z'|return x,y|@d|import os|s = \"a,b\"|t\\[1,2\\]=3)?[ \t]{0,2}", 0..12
         )) {
             let code = lines.join("\n");
@@ -459,7 +457,7 @@ mod tests {
         }
 
         #[test]
-        fn canonical_names_stay_as_they_are(names in prop::collection::vec("(Klara|Clara|Anna) (Novak|Nowak|Novák|Stone)", 1..6)) {
+        fn name_normalization_is_idempotent(names in prop::collection::vec("(Klara|Clara|Anna) (Novak|Nowak|Novák|Stone)", 1..6)) {
             check_idempotent(&names.iter().map(|it| format!("so said {it}")).collect::<Vec<_>>().join(", "), json!({"form": "entities"}));
         }
     }

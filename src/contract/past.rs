@@ -1,7 +1,7 @@
-//! States of before: sessions as they were, and what DELTA compares with.
+//! Earlier states: session snapshots and the baselines of DELTA.
 //!
-//! A session answers from its own rows and from the readings that it holds. Where a reading is gone, the file is read
-//! again only if its content is still the one of the session; a newer text never stands in for an older one.
+//! A session answers from its own rows and the parsed documents that it holds. If a document is no longer stored, the file
+//! is parsed again, but only while its content hash is that of the session: newer text never replaces older text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,25 +28,25 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileState};
 
-/// Documents of a result that are remembered; one of more is no baseline.
+/// Most documents stored with a result; a result with more cannot be a baseline.
 pub(crate) const MOST_DOCUMENTS: usize = 10_000;
 
-/// A session as it was.
+/// A session snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
     pub(crate) session: i64,
-    /// Whether texts were left out: the mode `minimal`.
+    /// Whether the session has no texts (mode `minimal`).
     pub(crate) metadata_only: bool,
     /// The absolute paths that were ingested.
     pub(crate) places: Vec<String>,
-    /// By number.
+    /// Sorted by id.
     pub(crate) files: Vec<SessionFile>,
-    /// What was counted in each of them.
+    /// The facts of each file.
     pub(crate) facts: Vec<Option<Facts>>,
 }
 
 impl Past {
-    /// Makes a session of its body and its files.
+    /// Builds a snapshot from the stored session.
     pub(crate) fn new(session: i64, body: &str, files: Vec<SessionFile>) -> Past {
         let body: Value = serde_json::from_str(body).unwrap_or_default();
         let places = body["paths"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from));
@@ -55,7 +55,7 @@ impl Past {
     }
 }
 
-/// A document that a result was made of.
+/// A document of a stored result.
 #[derive(Debug, Serialize, Deserialize)]
 struct Remembered {
     file: FileId,
@@ -87,7 +87,7 @@ impl Remembered {
     }
 }
 
-/// The documents of a result as the book keeps them; empty for too many.
+/// Serializes the documents of a result; empty if there are too many.
 pub(crate) fn remembered(files: &[SessionFile]) -> String {
     if files.len() > MOST_DOCUMENTS {
         return String::new();
@@ -95,7 +95,7 @@ pub(crate) fn remembered(files: &[SessionFile]) -> String {
     serde_json::to_string(&files.iter().map(Remembered::new).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// As [`remembered`], of a view that was read.
+/// Like [`remembered`], for a loaded view.
 pub(crate) fn remembered_corpus(corpus: &Corpus) -> String {
     remembered(&corpus.papers.iter().map(as_file).collect::<Vec<_>>())
 }
@@ -109,7 +109,7 @@ fn as_file(paper: &Paper) -> SessionFile {
     }
 }
 
-/// A document of a session with its reading of then.
+/// A session file with its parsed document of that time.
 fn paper(file: &SessionFile, reading: Arc<crate::contract::reading::Reading>) -> Option<Paper> {
     Some(Paper {
         file: file.file,
@@ -122,14 +122,14 @@ fn paper(file: &SessionFile, reading: Arc<crate::contract::reading::Reading>) ->
 }
 
 impl Reader {
-    /// The reading that a session or a result had of a file, if it is kept.
+    /// The parsed document that a session or result had of a file, if it is stored.
     fn reading_then(&self, file: &SessionFile) -> Option<Arc<crate::contract::reading::Reading>> {
         self.kept(file.reading.as_deref()?)
     }
 }
 
 impl Contract {
-    /// A session of the caller.
+    /// Loads a session of the caller.
     pub(crate) async fn past(&self, session: i64) -> Outcome<Arc<Past>> {
         let (reader, owner) = (self.reader.clone(), self.owner());
         let found = blocking(move || match reader.past(&owner, session)? {
@@ -146,7 +146,7 @@ impl Contract {
         })
     }
 
-    /// The documents of a session, as it was.
+    /// The documents of a session as they were.
     pub(crate) async fn load_past(&self, past: &Arc<Past>, ids: &[FileId]) -> Outcome<Corpus> {
         let (reader, own, wanted) = (self.reader.clone(), past.clone(), ids.to_vec());
         let recalled = blocking(move || Ok(recalled(&reader, &own, &wanted)));
@@ -178,7 +178,7 @@ impl Contract {
         Ok(corpus)
     }
 
-    /// What DELTA compares: the files of now, and the earlier state.
+    /// Resolves what DELTA compares: the current files, and the baseline.
     pub(crate) async fn baseline(&self, request: &Request) -> Outcome<(Selection, Option<Earlier>)> {
         let result = request.text("baseline").filter(|it| it.starts_with("r-"));
         let (mut selection, mut earlier) = match result {
@@ -250,7 +250,7 @@ impl Contract {
         Ok((selection, Some(earlier)))
     }
 
-    /// The documents that a question of before is about now. A session does not change, so its places are looked at.
+    /// Resolves the view of an earlier request again. A session resolves to its paths, because the session never changes.
     async fn selection_again(&self, asked: &Request) -> Outcome<Selection> {
         let mut selection = self.selection(asked).await?;
         if let Some(past) = selection.past.clone() {
@@ -258,14 +258,14 @@ impl Contract {
         }
         selection.add_filter(asked)?;
         self.narrow(asked, &mut selection).await.or_else(|it| match it.cause {
-            // What it named may be gone: that is a difference, no mistake.
+            // Deleted files are a difference, not an error.
             Cause::UnknownFile => Ok(()),
             _ => Err(it),
         })?;
         Ok(selection)
     }
 
-    /// The files that lie now where a session looked.
+    /// The current files below the paths of a session.
     async fn same_places(&self, past: &Past, selection: Selection) -> Outcome<Selection> {
         if let [one] = past.places.as_slice() {
             return Ok(Selection { shown: selection.shown, ..Selection::under(&self.scope, one.into()) });
@@ -283,13 +283,13 @@ impl Contract {
         Ok(Selection { files: Some(ids.await?), ..selection })
     }
 
-    /// The last session of the caller, or the last one before a moment, or the last one that read a file.
+    /// The last session of the caller, optionally before a moment, or with this file.
     async fn last_session(&self, before_ms: Option<i64>, file: Option<FileId>) -> Outcome<Option<i64>> {
         let (reader, owner) = (self.reader.clone(), self.owner());
         Ok(blocking(move || reader.parts.book.last_session(&owner, before_ms, file)).await?)
     }
 
-    /// Finds the earlier texts that a comparison needs: of all files, or of those that changed or went.
+    /// Loads the baseline texts that a comparison needs: those of all files, or only of changed and deleted ones.
     pub(crate) async fn recall(&self, earlier: Earlier, corpus: &Corpus, all: bool) -> Outcome<Earlier> {
         if !earlier.keeps_text {
             return Ok(earlier);
@@ -306,13 +306,13 @@ impl Contract {
         recalled.await?
     }
 
-    /// A result as the book keeps it.
+    /// A stored result.
     pub(crate) async fn booked(&self, id: &str) -> Outcome<Option<BookedResult>> {
         let (reader, owner, id) = (self.reader.clone(), self.owner(), id.to_string());
         Ok(blocking(move || reader.parts.book.result(&owner, &id)).await?)
     }
 
-    /// Forgets a session with its texts and its list of failures; a view that is made of it keeps it.
+    /// Deletes a session with its texts and failure list. A session that a view uses is kept.
     pub(crate) async fn delete_session(&self, session: i64) -> Outcome<Value> {
         self.past(session).await?;
         if let Some(name) = self.view_of_session(session).await? {
@@ -331,7 +331,7 @@ impl Contract {
     }
 }
 
-/// Removes a file; one that is not there is removed already.
+/// Removes a file if it exists.
 pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -341,7 +341,7 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
     }
 }
 
-/// A result that is not there, and how long results stay.
+/// The error for an unknown result; it says how long results are kept.
 pub(crate) fn no_result(id: &str, field: &str) -> Refusal {
     let shown = crate::contract::words::short(id, 40);
     Refusal::new(Cause::UnknownResult, format!("there is no result `{shown}`"))
@@ -350,7 +350,7 @@ pub(crate) fn no_result(id: &str, field: &str) -> Refusal {
         .action(format!("ask again: {}", CorpusBook::RESULTS_KEPT))
 }
 
-/// The request of a kept result.
+/// The request of a stored result.
 pub(crate) fn asked_before(booked: &BookedResult) -> Option<Request> {
     let asked: Value = serde_json::from_str(&booked.request).ok()?;
     let mut fields = asked["fields"].as_object()?.clone();
@@ -360,7 +360,7 @@ pub(crate) fn asked_before(booked: &BookedResult) -> Option<Request> {
     validate::request(asked["verb"].as_str()?, fields).ok()
 }
 
-/// The documents of a session whose readings are there, the files whose are not, and the room that is left for these.
+/// Splits the files of a session into stored documents and files to parse again; returns the remaining budget too.
 fn recalled(reader: &Reader, past: &Past, ids: &[FileId]) -> Outcome<(Corpus, Vec<SessionFile>, Room)> {
     let wanted: BTreeSet<&FileId> = ids.iter().collect();
     let (mut corpus, mut lacking, mut room) = (Corpus::default(), Vec::new(), Room::for_view());
@@ -385,7 +385,7 @@ fn gone(file: &SessionFile) -> Unread {
     Unread { file: file.file, path: file.path.clone(), reason: PAST_TEXT_GONE.into() }
 }
 
-/// Says of a session in mode `minimal` that a verb about texts has nothing to work on.
+/// Rejects verbs on texts for a session in mode `minimal`.
 pub(crate) fn refuse_without_text(request: &Request, selection: &Selection) -> Outcome<()> {
     let Some(past) = selection.past.as_ref().filter(|it| it.metadata_only) else { return Ok(()) };
     if ["QUERY", "DELTA", "EXPLAIN_FAILURE"].contains(&request.verb.name) {
@@ -394,11 +394,11 @@ pub(crate) fn refuse_without_text(request: &Request, selection: &Selection) -> O
     Err(Refusal::new(Cause::MetadataOnly, format!("session {} holds metadata, no texts", past.session))
         .field("session")
         .action("INGEST the same paths with mode full")
-        .action("or leave out `session`: the warehouse has the texts of now"))
+        .action("or leave out `session`: the warehouse has the current texts"))
 }
 
-/// What is said of a session without facts that are asked for.
+/// Reports facts that a session in mode `minimal` does not have.
 pub(crate) fn no_facts(past: &Past) -> Option<Unknown> {
-    let detail = "the session was ingested in mode minimal: what is counted in texts is not known";
+    let detail = "the session was ingested in mode minimal: metadata of texts is not known";
     past.metadata_only.then(|| Unknown::new("metadata_only", past.files.len()).detail(detail))
 }

@@ -1,4 +1,4 @@
-//! Where something stands in a file: exactly, wherever the file is text, also where its reader keeps no places.
+//! The exact place of a block in its file. Text files always get lines and bytes, even if their reader reports none.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{Anchor, Block, BlockKind};
 
-/// Where an object stands. Lines are 1-based and inclusive; bytes are 0-based, the second one past the end.
+/// A place. Lines are 1-based and inclusive; bytes are 0-based, the second is past the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Place {
@@ -17,13 +17,13 @@ pub(crate) struct Place {
     pub(crate) lines: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<(u64, u64)>,
-    /// Part of a message or notebook, sheet and cells, member of an archive: whatever the format has.
+    /// Any other position of the format: part of a message or notebook, sheet and cells, archive member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) part: Option<String>,
 }
 
 impl Place {
-    /// Writes itself into an object.
+    /// Writes the place into a JSON object.
     pub(crate) fn write(&self, object: &mut Map<String, Value>) {
         if let Some(page) = self.page {
             object.insert("page".into(), page.into());
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The smallest place that holds both, of the same part.
+    /// The smallest place that covers both, in the same part.
     pub(crate) fn with(&self, other: &Place) -> Place {
         fn join<T: Ord + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option<(T, T)> {
             Some((a?.0.min(b?.0), a?.1.max(b?.1)))
@@ -53,25 +53,25 @@ impl Place {
     }
 }
 
-/// How the letters of a file are told from its markup.
+/// How to tell letters from markup in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Markup {
-    /// Every letter is text.
+    /// Every character is text.
     None,
-    /// What stands in `<...>` and `&...;` is not.
+    /// `<...>` and `&...;` are markup.
     Tags,
-    /// What stands behind a backslash is not.
+    /// Backslash escapes are markup.
     Escapes,
 }
 
-/// The text of a file as it lies on disk, with its letters: they are the same for every reader, whatever it does to white
-/// space and markup.
+/// The text of a file on disk, with an index of its letters and digits. Letters are the common ground of all readers,
+/// which treat white space and markup differently.
 pub(crate) struct Raw {
     pub(crate) text: String,
     line_starts: Vec<usize>,
     /// All letters and digits in order.
     letters: String,
-    /// For every byte of `letters`, where its character begins in `text`.
+    /// For each byte of `letters`, the start of its character in `text`.
     offsets: Vec<u32>,
 }
 
@@ -103,7 +103,7 @@ impl Raw {
         self.line_starts.partition_point(|it| *it <= byte) as u32
     }
 
-    /// The text of the line before the one with this byte.
+    /// The text of the line before the line of this byte.
     pub(crate) fn line_before(&self, byte: usize) -> &str {
         let line = self.line_starts.partition_point(|it| *it <= byte);
         match line {
@@ -112,7 +112,7 @@ impl Raw {
         }
     }
 
-    /// The place of some bytes.
+    /// The place of a byte range.
     pub(crate) fn place(&self, bytes: &Range<usize>) -> Place {
         let last = bytes.end.saturating_sub(1).max(bytes.start);
         Place {
@@ -122,7 +122,7 @@ impl Raw {
         }
     }
 
-    /// Finds the letters of a text at or after a position among the letters.
+    /// Finds the letters of `text` at or after position `from` of `letters`.
     fn find(&self, text: &str, from: usize) -> Option<Range<usize>> {
         let wanted: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
         if wanted.is_empty() {
@@ -132,12 +132,12 @@ impl Raw {
         Some(start..start + wanted.len())
     }
 
-    /// The position among the letters of the first one at or after a byte.
+    /// The position in `letters` of the first letter at or after a byte.
     fn letter_at(&self, byte: usize) -> usize {
         self.offsets.partition_point(|it| (*it as usize) < byte)
     }
 
-    /// The bytes of a run of letters, with the punctuation of `text` that stands around them there too.
+    /// The byte range of a run of letters, extended by the punctuation around `text` if the file has it too.
     fn bytes(&self, letters: &Range<usize>, text: &str) -> Option<Range<usize>> {
         let start = *self.offsets.get(letters.start)? as usize;
         let last = *self.offsets.get(letters.end.checked_sub(1)?)? as usize;
@@ -153,7 +153,7 @@ impl Raw {
     }
 }
 
-/// A `<` that opens no tag is a character.
+/// The length of a tag; 1 for a `<` that opens no tag.
 fn tag_length(text: &str) -> usize {
     if text.starts_with("<!--") {
         return text.find("-->").map_or(text.len(), |it| it + 3);
@@ -171,7 +171,7 @@ fn tag_length(text: &str) -> usize {
             return close.map_or(text.len(), |it| it + 2 + element.len());
         }
     }
-    // What is not closed goes to the end, as a browser has it; looking for the end again and again would take for ever.
+    // An unclosed tag runs to the end, as in browsers; searching again for each `<` would be quadratic.
     text.find('>').map_or(text.len(), |it| it + 1)
 }
 
@@ -189,24 +189,24 @@ fn escape_length(text: &str) -> usize {
     }
 }
 
-/// Finds the blocks of a document in its file, one after the other.
+/// Finds the blocks of a document in its file, in order.
 pub(crate) struct Finder<'r> {
     raw: Option<&'r Raw>,
     cursor: usize,
     misses: usize,
 }
 
-/// Blocks that are not found cost a look through all of the rest; after so many the file is not what its reader read.
+/// Failed searches before the finder gives up: each scans the rest of the file. So many mean that the file has changed.
 pub(crate) const MOST_MISSES: usize = 200;
 
-/// A block in its file.
+/// The position of a block in its file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spot {
     anchor: Anchor,
     letters: Option<Range<usize>>,
-    /// Letters at the beginning of the block that its reader wrote there: the number of an item.
+    /// Bytes at the start of the block that its reader added: the number of a list item.
     written: usize,
-    /// Whether only its ends were found: its reader wrote some of its text twice.
+    /// Whether only the ends match, because the reader repeated some of the text.
     ends_only: bool,
 }
 
@@ -215,7 +215,7 @@ impl<'r> Finder<'r> {
         Finder { raw, cursor: 0, misses: 0 }
     }
 
-    /// Finds the next block.
+    /// Locates the next block.
     pub(crate) fn next(&mut self, block: &Block) -> Spot {
         let spot = Spot { anchor: block.anchor.clone(), ..Spot::default() };
         let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none() && self.misses < MOST_MISSES) else {
@@ -232,7 +232,7 @@ impl<'r> Finder<'r> {
             if letters.is_none() && block.kind == BlockKind::Table { corners(raw, &block.text, from) } else { None };
         let ends_only = ends.is_some();
         let letters = letters.or(ends);
-        // A letter that was mistaken does not lead all that follow astray: they begin where the last one was found.
+        // A wrong match must not mislead the blocks after it: they start from the last good one.
         let near = |it: &Range<usize>| block.anchor.byte_end.is_none_or(|end| it.end <= raw.letter_at(end as usize));
         let letters = letters.filter(near);
         match &letters {
@@ -243,10 +243,10 @@ impl<'r> Finder<'r> {
     }
 }
 
-/// Places that are tried as the first cell of a table.
+/// Candidates tried as the first cell of a table.
 const MOST_TRIES: usize = 50;
 
-/// From the first cell of a table to its last: a cell over two columns or rows is written twice, and stands there once.
+/// The range from the first cell of a table to the last. A spanning cell repeats in the text, but not in the file.
 fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
     let letters = |it: &str| it.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
     let rows: Vec<Vec<String>> = table.lines().map(|it| it.split(" | ").map(letters).collect()).collect();
@@ -261,7 +261,7 @@ fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Where the cells end that stand one behind the other from a position; one that repeats its neighbour may be missing.
+/// The end of consecutive cells from a position; a cell that repeats its neighbour may be absent.
 fn cells_at(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize> {
     for (number, row) in rows.iter().enumerate() {
         for (column, cell) in row.iter().enumerate() {
@@ -298,7 +298,7 @@ impl Spot {
         raw?.bytes(&(at(part.start)..at(part.end)), text[start..part.end].trim_start_matches(". "))
     }
 
-    /// The place of a part of the block's text: as exact as the format allows.
+    /// The place of a part of the block's text, as exact as the format allows.
     pub(crate) fn place(&self, raw: Option<&Raw>, text: &str, part: &Range<usize>) -> Place {
         let anchor = self.anchor.narrowed_to(text, part.clone());
         let lines = anchor.line_start.map(|it| (it, anchor.line_end.unwrap_or(it)));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn text_between_tags_is_found_with_its_exact_bytes_and_lines() {
+    fn html_text_is_located_by_bytes_and_lines() {
         let html = "<html>\n<p>One &amp; <b>two</b> [3].</p>\n<script>var One = 2;</script>\n<p>One again.</p>";
         let raw = Raw::new(html.into(), Markup::Tags);
         let mut finder = Finder::new(Some(&raw));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verbatim_part_is_counted_from_its_block() {
+    fn verbatim_part_is_offset_from_block() {
         let raw = Raw::new("zero\nfirst [1]\n".into(), Markup::None);
         let anchor = Anchor {
             line_start: Some(2),
@@ -363,18 +363,18 @@ mod tests {
     }
 
     #[test]
-    fn a_table_with_cells_over_several_columns_and_rows_is_found_whole() {
+    fn table_with_spanning_cells_is_located() {
         let html = "<p>One a b.</p><table><tr><td rowspan=2>a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d</td></tr></table>";
         let raw = Raw::new(html.into(), Markup::Tags);
         let table = Block { kind: BlockKind::Table, ..block("a | b | b\na | c | d") };
         let spot = Finder::new(Some(&raw)).next(&table);
         let bytes = spot.bytes(Some(&raw), &table.text, &(0..table.text.len())).unwrap();
         assert_eq!(&html[bytes], "a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d");
-        assert_eq!(spot.bytes(Some(&raw), &table.text, &(0..1)), None, "a part of it is not looked for");
+        assert_eq!(spot.bytes(Some(&raw), &table.text, &(0..1)), None, "parts of a table are not located");
     }
 
     #[test]
-    fn what_is_not_found_keeps_the_place_of_its_block() {
+    fn unlocated_part_keeps_place_of_block() {
         let anchor = Anchor { page: Some(3), ..Anchor::default() };
         let spot = Finder::new(None).next(&Block { anchor, ..block("a page") });
         let place = spot.place(None, "a page", &(0..1));

@@ -1,4 +1,4 @@
-//! What documents list for and against something.
+//! Pros and cons that documents list for an approach.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ static CON: LazyLock<Regex> = LazyLock::new(|| {
 static NAMED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^\w+\s*(?:of|:|-|–|for)\s+(.{2,60})$").expect("a constant"));
 
-/// One point.
+/// A single argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) file: FileId,
@@ -41,7 +41,7 @@ impl Point {
     }
 }
 
-/// Something that points speak for and against.
+/// An approach with its pros and cons.
 #[derive(Clone, Debug)]
 pub(crate) struct Approach {
     pub(crate) name: String,
@@ -60,7 +60,7 @@ impl Approach {
     }
 }
 
-/// Finds the approaches of a view, by name.
+/// Finds the approaches of a view, ordered by name.
 pub(crate) fn find(corpus: &Corpus) -> Vec<Approach> {
     let mut found: BTreeMap<String, Approach> = BTreeMap::new();
     for paper in &corpus.papers {
@@ -69,7 +69,7 @@ pub(crate) fn find(corpus: &Corpus) -> Vec<Approach> {
         let mut listed = false;
         for passage in &paper.reading.passages {
             if listed && passage.part == Part::Text {
-                // What follows a list is no longer for or against.
+                // Text after a list no longer belongs to it.
                 (side, listed) = (None, false);
             }
             listed |= side.is_some() && passage.part == Part::Item;
@@ -94,7 +94,7 @@ pub(crate) fn find(corpus: &Corpus) -> Vec<Approach> {
     found.into_values().collect()
 }
 
-/// Whether a passage opens a list for or against, and of what.
+/// Returns whether a passage opens a list of pros (true) or cons, and the approach that it names.
 fn label(passage: &Kept) -> Option<(bool, Option<String>)> {
     let text = passage.text.trim().trim_matches(['*', '_', '#', ' ']);
     let short_line = passage.part == Part::Heading
@@ -110,7 +110,7 @@ fn label(passage: &Kept) -> Option<(bool, Option<String>)> {
     Some((is_pro, named))
 }
 
-/// The points of a passage: an item is one, and so is each sentence of a paragraph.
+/// The points of a passage, one per sentence.
 fn points(file: FileId, passage: &Kept) -> Vec<Point> {
     let text = passage.text.trim();
     let text = match (PRO.is_match(text.trim_matches(['*', '_'])) || CON.is_match(text.trim_matches(['*', '_'])))

@@ -1,5 +1,5 @@
-//! The limits on sentences: how many tokens of them an answer, an error and a help text may have. What is beyond is not
-//! lost: lists go on at an offset, and `verbose` lifts the limit.
+//! Token limits on the prose of answers, errors and help texts. Nothing beyond a limit is lost: lists continue at an
+//! offset, and `verbose` lifts the limit.
 
 use serde_json::{Value, json};
 
@@ -14,24 +14,24 @@ pub(crate) const ERROR_TOKENS: usize = 100;
 /// Most tokens of a help text.
 pub(crate) const HELP_TOKENS: usize = 200;
 
-/// Of [`PROSE_TOKENS`], what the method and the unknowns may take.
+/// Share of [`PROSE_TOKENS`] for the method and the unknowns.
 const AROUND: usize = 200;
 
-/// A text with fewer words is a name or a label.
+/// A text with fewer words is a name or a label, not prose.
 const FEWEST_WORDS: usize = 6;
 
-/// Tokens that one text of an answer may have: the first of these with which one object of each list fits. With the last
-/// one no text has [`FEWEST_WORDS`].
+/// Token caps for one text of an answer, tried in order. The first cap is used that lets at least one object of each
+/// list fit. Under the last cap no text has [`FEWEST_WORDS`].
 const CAPS: [usize; 6] = [200, 100, 50, 25, 12, FEWEST_WORDS - 1];
 
-/// Characters of a token at most: a word of a thousand letters is one unknown token to a tokenizer, and a thousand letters
-/// to whoever reads it.
+/// A token counts at least this many characters. Tokenizers count a word of a thousand letters as one unknown token,
+/// but it costs its reader a thousand letters.
 const WIDEST_TOKEN: usize = 8;
 
-/// Fields that hold a name, however many words it has.
+/// Fields that hold a name, with any number of words.
 const NAMES: [&str; 3] = ["path", "failures_file", "filter"];
 
-/// Lists that have no offset to go on at: what they hold is bounded elsewhere.
+/// Lists without an offset: other limits bound their length.
 const WHOLE: [&str; 8] =
     ["options", "expected", "columns", "fields", "unknowns", "failures", "suggested_actions", "sessions"];
 
@@ -44,7 +44,7 @@ impl Ruler<'_> {
         self.0.token_spans(text).len().max(text.chars().count() / WIDEST_TOKEN)
     }
 
-    /// The beginning of a text of at most so many tokens.
+    /// The first `most` tokens of a text.
     pub(crate) fn cut(self, text: &str, most: usize) -> String {
         let by_tokens = self.0.token_spans(text).get(most).map_or(text.len(), |it| it.0);
         let by_letters = text.char_indices().nth(most * WIDEST_TOKEN).map_or(text.len(), |it| it.0);
@@ -55,12 +55,12 @@ impl Ruler<'_> {
     }
 }
 
-/// Says whether a text reads as sentences.
+/// Returns whether a text reads as sentences.
 pub(crate) fn is_prose(text: &str) -> bool {
     words(text).filter(|it| it.1.chars().any(char::is_alphabetic)).nth(FEWEST_WORDS - 1).is_some()
 }
 
-/// What is not prose though it has words: programs.
+/// Fields that hold program code, which does not count as prose.
 #[derive(Clone, Copy)]
 struct Exempt(&'static [&'static str]);
 
@@ -88,8 +88,8 @@ fn tokens(value: &Value, exempt: Exempt, ruler: Ruler<'_>) -> usize {
     }
 }
 
-/// Takes the tokens of all prose in a value from what is left; says whether it is enough. Long lists are not counted to
-/// their end.
+/// Subtracts the tokens of all prose in a value from `left` and returns whether they fit. Stops early, so a long list
+/// is not counted to its end.
 fn fits(value: &Value, left: &mut usize, exempt: Exempt, ruler: Ruler<'_>) -> bool {
     match value {
         Value::String(text) if is_prose(text) => match left.checked_sub(ruler.count(text)) {
@@ -121,7 +121,7 @@ pub(crate) fn of_envelope(envelope: &Value, ruler: Ruler<'_>) -> usize {
     ["data", "method", "unknowns"].iter().map(|it| tokens(&envelope[it], exempt, ruler)).sum()
 }
 
-/// Cuts every text with more tokens than that; returns how many were cut.
+/// Cuts every text with more than `most` tokens; returns the number of cut texts.
 fn cap(value: &mut Value, most: usize, exempt: Exempt, ruler: Ruler<'_>) -> usize {
     match value {
         Value::String(text) if is_prose(text) => {
@@ -140,7 +140,7 @@ fn cap(value: &mut Value, most: usize, exempt: Exempt, ruler: Ruler<'_>) -> usiz
     }
 }
 
-/// Keeps the prose of an answer below [`PROSE_TOKENS`]. `offset` is that of the request: the lists go on behind it.
+/// Cuts the prose of an answer to [`PROSE_TOKENS`]. `offset` is the offset of the request; cut lists continue after it.
 pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
     let (exempt, mut left) = (Exempt::of(envelope), PROSE_TOKENS);
     if ["method", "unknowns", "data"].iter().all(|it| fits(&envelope[it], &mut left, exempt, ruler)) {
@@ -174,7 +174,7 @@ pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
     }
 }
 
-/// The method and the unknowns: details go, from the last one on, then the ends of long texts.
+/// Shortens the method and the unknowns: first drops details from the last one backwards, then cuts long texts.
 fn limit_around(envelope: &mut Value, exempt: Exempt, ruler: Ruler<'_>) {
     let around =
         |envelope: &Value| tokens(&envelope["method"], exempt, ruler) + tokens(&envelope["unknowns"], exempt, ruler);
@@ -193,10 +193,10 @@ fn limit_around(envelope: &mut Value, exempt: Exempt, ruler: Ruler<'_>) {
     }
 }
 
-/// A list of an answer: where it stands, and what it holds.
+/// A list of an answer: its JSON pointer and its items.
 type List = (String, Vec<Value>);
 
-/// Takes the lists with prose out of some data: those at the top, and those of each option.
+/// Takes the lists with prose out of the data: the top-level ones and those of each option.
 fn lists(data: &mut Value, exempt: Exempt) -> Vec<List> {
     let mut pointers = Vec::new();
     for (name, value) in data.as_object().into_iter().flatten() {
@@ -221,21 +221,21 @@ fn lists(data: &mut Value, exempt: Exempt) -> Vec<List> {
 
 #[derive(Clone, Copy)]
 struct Bounds<'t> {
-    /// Tokens of one text.
+    /// Token cap of one text.
     most: usize,
-    /// Tokens of all.
+    /// Token budget of the whole data.
     budget: usize,
     exempt: Exempt,
     ruler: Ruler<'t>,
 }
 
-/// As much of the lists as fits, the same number of objects of each.
+/// The part of the lists that fits, with the same number of objects of each.
 #[derive(Default)]
 struct Fitted {
     rest: Value,
     shown: Vec<Vec<Value>>,
     taken: usize,
-    /// Texts that were cut.
+    /// Number of cut texts.
     cut: usize,
     fits: bool,
 }
@@ -253,7 +253,7 @@ impl Fitted {
             let mut row: Vec<Option<Value>> = lists.iter().map(|it| it.1.get(taken).cloned()).collect();
             let own: usize = row.iter_mut().flatten().map(|it| cap(it, most, exempt, ruler)).sum();
             let cost: usize = row.iter().flatten().map(|it| tokens(it, exempt, ruler)).sum();
-            // A page without any object would be asked for again and again.
+            // A page without any object would make a client repeat the same request for ever.
             let is_last_way = taken == 0 && most == CAPS[CAPS.len() - 1];
             if cost > left && !is_last_way {
                 break;
@@ -267,7 +267,7 @@ impl Fitted {
     }
 }
 
-/// Says where the lists go on: one word of it for all of them.
+/// Reports the offset where the lists continue, in one `more_objects` entry for all lists.
 fn go_on(unknowns: &mut Value, left: usize, offset: usize) {
     let Some(list) = unknowns.as_array_mut() else { return };
     let known = list.iter().filter(|it| it["type"] == "more_objects");
@@ -276,7 +276,7 @@ fn go_on(unknowns: &mut Value, left: usize, offset: usize) {
     list.push(json!({"type": "more_objects", "count": all, "detail": format!("go on at offset {offset}")}));
 }
 
-/// The error in at most [`ERROR_TOKENS`]: the last actions go first, then the ends of the texts.
+/// The error within [`ERROR_TOKENS`]: drops the last actions first, then cuts the texts.
 pub(crate) fn short_error(refusal: &Refusal, ruler: Ruler<'_>) -> Value {
     let mut shown = refusal.clone();
     let fits = |it: &Refusal| ruler.count(&it.value().to_string()) <= ERROR_TOKENS;
@@ -300,7 +300,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::contract::refusal::Cause;
 
-    /// A token for every word and every mark.
+    /// A token counter with one token for every word and every punctuation mark.
     pub(crate) struct Words;
 
     impl TokenCounter for Words {
@@ -318,7 +318,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_error_that_talks_too_much_is_cut() {
+    fn long_error_is_cut_to_token_limit() {
         let long = "word ".repeat(500);
         let name = "x".repeat(4_000);
         let ruler = Ruler(&Words);
@@ -336,14 +336,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_and_programs_are_no_prose_and_sentences_are() {
+    fn is_prose_accepts_sentences_and_not_names() {
         assert!(!is_prose("The drift of gauges"));
         assert!(!is_prose("4.1 11.6 6.3 1 2 3 4 5"));
         assert!(is_prose("The gauge at the pier drifts more."));
         assert!(is_prose("潮位計は港にあり毎時読まれる"));
     }
 
-    /// An answer with a list of so many objects with so many words each.
+    /// An answer with a list of `objects` objects with `words` words each.
     fn talk(objects: usize, words: usize) -> Value {
         let list = (0..objects).map(|at| json!({"file": at, "text": "word ".repeat(words).trim_end()}));
         json!({
@@ -353,7 +353,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_list_with_too_much_prose_goes_on_at_an_offset_until_all_was_shown() {
+    fn long_list_is_paged_until_complete() {
         let (all, ruler) = (talk(30, 60), Ruler(&Words));
         let mut seen = Vec::new();
         while seen.len() < 30 {
@@ -375,7 +375,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_long_alone_is_cut_and_that_is_said() {
+    fn long_single_text_is_cut_and_reported() {
         let ruler = Ruler(&Words);
         let mut answer = talk(2, 3_000);
         limit(&mut answer, 0, ruler);
@@ -385,7 +385,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn prose_is_counted_wherever_it_stands() {
+    fn prose_in_nested_fields_counts_towards_limit() {
         let ruler = Ruler(&Words);
         let long = "one two three four five six seven ".repeat(30);
         let rows: Vec<Value> = (0..40).map(|_| json!(["short", long])).collect();
@@ -400,7 +400,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn programs_are_not_cut() {
+    fn code_is_not_cut() {
         let mut answer = talk(30, 600);
         answer["data"]["schema"] = json!("Code");
         let before = answer.clone();

@@ -1,5 +1,5 @@
-//! When a document was published: only where the document says so. A date that merely stands in a text is that of
-//! something else, and none is better than a wrong one.
+//! The publication date of a document, only if the document states it. Any other date in a text belongs to something
+//! else, and a missing date is better than a wrong one.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,13 @@ use crate::contract::dates;
 use crate::contract::reading::{Kept, Part, key_of};
 use crate::contract::source::Source;
 
-/// Characters at the beginning of a document in which a label is about the document; further down it can be about a part.
+/// Bytes at the start of a document in which a date label is about all of it; further down it can be about a part.
 const HEAD: usize = 2_000;
 
-/// Bytes of a web page that are looked at: what states its date stands in its head or above its text.
+/// Bytes of a web page that are searched: pages state their date in the head or above the text.
 const PAGE_HEAD: usize = 512 << 10;
 
-/// Keys of metadata, of front matter and of the head of a mail; those that say more come first.
+/// Keys of metadata, front matter and mail headers, the most specific first.
 const KEYS: [&str; 16] = [
     "published",
     "published_at",
@@ -35,7 +35,7 @@ const KEYS: [&str; 16] = [
     "year",
 ];
 
-/// What web pages call it in `meta`.
+/// Names of `meta` tags that hold the date.
 const META: [&str; 24] = [
     "article:published_time",
     "og:published_time",
@@ -68,36 +68,36 @@ static TIME_TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)<time\b([^>
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"([A-Za-z][\w:-]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?"#).expect("a constant")
 });
-/// What a page says of itself to machines.
+/// JSON-LD in a page.
 static LINKED_DATA: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#""datePublished"\s*:\s*"([^"]{4,40})""#).expect("a constant"));
 
-/// A label at the beginning of a line or behind a gap: what it labels comes next.
+/// A label at the start of a line or after a gap; the date comes next.
 static LABEL: LazyLock<Regex> = LazyLock::new(|| {
     let begin = r"(?im)(?:^|[ \t]{2,}|[|·•;]|[\t ](?:–|—)\s)[^\p{L}\d\n>]{0,8}";
     let clear = r"(?:(?:first|originally|date)[ \t]+)?(?:published|posted|released|issued)|publication[ \t]+date|release[ \t]+date|date[ \t]+of[ \t]+(?:publication|issue)|pubdate|veröffentlicht|erschienen|publiée?|publicado|pubblicato";
-    // `Date palms` and `data` are words of their own: these need a mark behind them.
+    // `Date palms` and `data` are ordinary words, so these labels need a separator after them.
     let marked = r"(?:date|dated|datum|fecha|data|sent|revdate)";
     Regex::new(&format!(r"{begin}(?:(?P<clear>{clear})\b|{marked}[\s*_]*[:=|{{])")).expect("a constant")
 });
-/// What may stand between a label and its date: `online on Monday, `, `by Ann Stone on `.
+/// Text allowed between a label and its date: `online on Monday, `, `by Ann Stone on `.
 static BETWEEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"^(?:\s+online)?[\s:=|*_–—{<"'\[(-]*(?:by\s[^,\n]{1,40}?(?:,\s*|\s+on\s+))?(?:(?:on|am|le|el|il|in)\s+)?(?:\p{L}{2,10}\.?,?\s+)?$"#,
     )
     .expect("a constant")
 });
-/// A year that is all of what is labelled.
+/// A label followed by nothing but a year.
 static YEAR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\D{0,12}\b((?:1[5-9]|20)[0-9][0-9])[\s.)}\]|*_]*$").expect("a constant"));
 
-/// Returns the date that a document states as its own, as ISO 8601 and as exact as it is written. One that could be two
-/// days is none.
+/// Returns the publication date that a document states, as ISO 8601 and as precise as written. An ambiguous date (two
+/// possible days) gives `None`.
 pub(crate) fn of(source: &Source, passages: &[Kept]) -> Option<String> {
     metadata(passages).or_else(|| page(source)).or_else(|| labelled(passages))
 }
 
-/// What metadata, front matter and the head of a mail say.
+/// The date in metadata, front matter or mail headers.
 fn metadata(passages: &[Kept]) -> Option<String> {
     let facts = passages.iter().filter(|it| it.part == Part::Facts);
     let pairs: Vec<(String, &str)> = facts
@@ -108,7 +108,7 @@ fn metadata(passages: &[Kept]) -> Option<String> {
     KEYS.iter().find_map(|key| pairs.iter().filter(|it| it.0 == *key).find_map(|it| date(it.1)))
 }
 
-/// What a web page says in its head, or else the first `time` that says it is the date, or else the first `time`.
+/// The date of a web page: its `meta` tags, else JSON-LD, else the first `time` tag, preferring one marked as published.
 fn page(source: &Source) -> Option<String> {
     let raw = source.raw.as_ref().filter(|_| matches!(source.extension.as_str(), "html" | "htm" | "xhtml"))?;
     let html = &raw.text[..raw.text.floor_char_boundary(PAGE_HEAD)];
@@ -131,7 +131,7 @@ fn page(source: &Source) -> Option<String> {
     own.or_else(|| times.iter().find_map(time))
 }
 
-/// The name and the content of a `meta`.
+/// The name and the content of a `meta` tag.
 fn meta(attributes: &str) -> Option<(String, &str)> {
     let name = ["name", "property", "itemprop"].iter().find_map(|it| attribute(attributes, it))?;
     Some((name.to_ascii_lowercase(), attribute(attributes, "content")?))
@@ -146,7 +146,7 @@ fn time(&(attributes, text): &(&str, &str)) -> Option<String> {
     date(attribute(attributes, "datetime").unwrap_or(text))
 }
 
-/// A label near the beginning of a text with a date right behind it.
+/// A label near the start of the text, directly followed by a date.
 fn labelled(passages: &[Kept]) -> Option<String> {
     let mut seen = 0;
     for passage in passages {
@@ -172,7 +172,7 @@ fn behind(text: &str, label: &regex::Captures<'_>) -> Option<String> {
     }
 }
 
-/// The date that is all of a value, or its beginning.
+/// The date that a value consists of or starts with.
 fn date(value: &str) -> Option<String> {
     let value = value.trim().trim_matches(['"', '\'']);
     match dates::find(value).into_iter().next() {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_in_a_text_is_not_that_of_the_document() {
+    fn date_in_running_text_is_ignored() {
         check("a.md", "# Fair\n\nIt is held on 3 March 2024 at the pier.\n", None);
         check("a.txt", "2024-03-03 level 4.1\n2024-03-04 level 4.2\n", None);
         check("a.txt", "Date palms were planted on 3 March 2024.\n", None);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_at_the_top_says_it() {
+    fn label_at_top_gives_date() {
         for (text, expected) in [
             ("Published: 2 March 2024", "2024-03-02"),
             ("**Published:** 2024-03-02", "2024-03-02"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_goes_before_the_text_and_what_says_more_before_what_says_less() {
+    fn metadata_wins_over_text_and_specific_key_over_general() {
         check("a.md", "---\ntitle: T\ndate: \"2024-03-04\"\n---\n\nPublished: 2020-01-01\n", Some("2024-03-04"));
         check(
             "a.md",
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_it_in_its_head_or_with_a_time() {
+    fn html_meta_jsonld_and_time_give_date() {
         let page = |head: &str, body: &str| {
             format!("<html><head>{head}</head><body><p>On 1 May 2001.</p>{body}</body></html>")
         };
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_two_days_is_none() {
+    fn ambiguous_date_is_none() {
         check("a.md", "# T\n\nPublished: 03/04/2024\n", None);
         check("a.md", "# T\n\nDate: 03/04/2024\n\nPublished: 2024-04-03\n", Some("2024-04-03"));
     }

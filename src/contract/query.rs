@@ -1,5 +1,5 @@
-//! QUERY: exact boolean filters over metadata. The catalog is asked for the columns that the filter names and for nothing
-//! else; only a filter over facts has documents read that nobody has read before.
+//! QUERY: exact boolean filters over metadata. Only the catalog columns that the filter names are read. A filter over
+//! facts first parses the documents that were never parsed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -22,16 +22,16 @@ use crate::index::blocking;
 use crate::model::{ContentHash, FileId};
 use crate::warehouse::silence;
 
-/// Matches whose state is remembered, so that DELTA can compare with the result.
+/// Most matches stored for a later DELTA.
 const MOST_REMEMBERED: usize = 1_000;
 
-/// What a sieve found.
+/// The result of a filter over a view.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) ids: Vec<FileId>,
-    /// Files of the view.
+    /// Number of files in the view.
     pub(crate) seen: usize,
-    /// Files of which nobody can say whether they match: a value is missing.
+    /// Undecided files: a value is missing.
     pub(crate) open: Vec<FileId>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn sift(
 }
 
 impl Contract {
-    /// The verb.
+    /// Runs QUERY, or reports that it needs a job.
     pub(crate) async fn query(&self, request: &Request, patient: bool) -> Outcome<Done> {
         if patient {
             return Ok(Done::Later(0));
@@ -76,7 +76,7 @@ impl Contract {
         }
     }
 
-    /// As [`Contract::query`], in a job.
+    /// Like [`Contract::query`], in a job.
     pub(crate) async fn query_at_leisure(&self, request: &Request) -> Outcome<Done> {
         let unread = self.unread(request).await?;
         self.read_and_sift(request, unread).await
@@ -87,7 +87,7 @@ impl Contract {
         self.sift(request).await
     }
 
-    /// Files of the view whose facts a filter needs and nobody knows.
+    /// Files of the view that the filter needs facts of and that were never parsed.
     async fn unread(&self, request: &Request) -> Outcome<Vec<FileId>> {
         let selection = self.selection(request).await?;
         let mut filters = selection.filters.clone();
@@ -129,20 +129,20 @@ impl Contract {
     }
 }
 
-/// Files as their session knew them.
+/// Files as recorded in their session.
 fn of_session(past: &Past, ids: &[FileId]) -> Vec<SessionFile> {
     let at = |id: &FileId| past.files.binary_search_by_key(id, |it| it.file).ok();
     ids.iter().filter_map(at).map(|at| past.files[at].clone()).collect()
 }
 
-/// Files as the catalog knows them, with what was counted in them.
+/// Files as recorded in the catalog, with their facts.
 fn of_catalog(reader: &Reader, facts: &HashMap<ContentHash, Facts>, ids: &[FileId]) -> Result<Vec<SessionFile>> {
     let facts = |hash: Option<ContentHash>| serde_json::to_string(facts.get(&hash?)?).ok();
     let records = reader.parts.catalog.records(ids)?;
     Ok(records.iter().map(|it| SessionFile { facts: facts(it.hash), ..SessionFile::new(it) }).collect())
 }
 
-/// Says which roots of a page are gone. One look at each root, none at the files.
+/// Reports which roots of a page are gone. Checks each root once and no file.
 async fn note_vanished(answer: &mut Answer, page: &[SessionFile]) -> Outcome<()> {
     let roots: BTreeSet<String> = page.iter().map(|it| it.root.clone()).collect();
     let is_gone = |root: &Path| silence::holds(root) || !root.exists();
@@ -179,7 +179,7 @@ fn answered(request: &Request, filter: &Filter, found: &Found, page: &[SessionFi
     answer
 }
 
-/// A document with the fields that the filter asked about.
+/// A document with the fields of the filter.
 fn shown(file: &SessionFile, filter: &Filter) -> Value {
     let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
     let mut shown = Map::from_iter([("file".to_string(), json!(file.file)), ("path".to_string(), json!(file.path))]);

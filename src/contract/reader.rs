@@ -1,4 +1,4 @@
-//! Files to readings: through the jailed worker, once for each content, and kept.
+//! Loads parsed documents: from the cache, else through the jailed worker, once per content.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,50 +18,50 @@ use crate::index::{Before, Index, at_file, blocking, hash_of};
 use crate::model::{ContentHash, Document, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 use crate::warehouse::{OpenProblem, open_beneath};
 
-/// Sessions that stay in memory, each with its rows.
+/// Number of session snapshots kept in memory.
 const PASTS: usize = 4;
 
-/// Text files up to this size are looked at beside their reader, for the exact places of what it found.
+/// Most bytes of a text file that is read in addition to its parser, to find exact places.
 const MOST_RAW: u64 = 4 << 20;
 
-/// Everything that the contract stands on.
+/// The services that the corpus API is built on.
 pub struct Parts {
-    /// What is known of every file.
+    /// The record of every file.
     pub catalog: Catalog,
-    /// Brings files in, and knows what was read out of pictures.
+    /// Indexes files, and holds the OCR text of pictures.
     pub index: Index,
-    /// Reads files.
+    /// Parses files in jailed workers.
     pub pool: Arc<WorkerPool>,
-    /// Its tokenizer counts what answers cost.
+    /// Its tokenizer counts the tokens of answers.
     pub embedder: Arc<dyn Embedder>,
-    /// Where views, sessions and results are kept.
+    /// Stores views, sessions and results.
     pub book: Arc<CorpusBook>,
     /// Whether pages may be fetched.
     pub privacy: PrivacyMode,
-    /// What is blacked out.
+    /// Which secrets are redacted.
     pub redaction: Redaction,
-    /// Where fetched pages and lists of failures are written.
+    /// Directory for fetched pages and failure lists.
     pub folder: PathBuf,
-    /// Where pages go that were fetched.
+    /// Directory of fetched pages.
     pub pages: PathBuf,
 }
 
-/// Reads documents and remembers them.
+/// Loads documents and caches them.
 pub(crate) struct Reader {
     pub(crate) parts: Parts,
     memory: Mutex<Memory>,
     facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
-    /// The sessions that were asked about last, each with its owner; they do not change.
+    /// The session snapshots used last, with their owners; a snapshot does not change.
     pasts: Mutex<Vec<(String, Arc<Past>)>>,
 }
 
-/// A file that was read.
+/// A loaded document.
 pub(crate) struct Read1 {
     pub(crate) hash: ContentHash,
     pub(crate) reading: Arc<Reading>,
 }
 
-/// An open file as it is now.
+/// A file opened for parsing.
 struct Opened {
     file: File,
     before: Before,
@@ -69,12 +69,12 @@ struct Opened {
     raw: Option<String>,
 }
 
-/// The key of the reading of a content: it depends on the extension too, and on the version of the reader.
+/// The cache key of a parsed document: content hash, extension and parser version.
 pub(crate) fn key(hash: ContentHash, extension: &str) -> String {
     format!("{hash}-{extension}-{READER}")
 }
 
-/// The extension that a path is read by.
+/// The extension that selects the parser for a path.
 pub(crate) fn extension(path: &str) -> String {
     let extension = std::path::Path::new(path).extension();
     extension.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default()
@@ -89,7 +89,7 @@ impl Reader {
         Reader { parts, memory: Mutex::default(), facts: Mutex::default(), pasts: Mutex::default() }
     }
 
-    /// Returns what is kept under a [`key`], if anything is.
+    /// Returns the cached document of a [`key`], if any.
     pub(crate) fn kept(&self, key: &str) -> Option<Arc<Reading>> {
         if let Some(found) = lock(&self.memory).get(key) {
             return Some(found);
@@ -100,7 +100,7 @@ impl Reader {
         Some(reading)
     }
 
-    /// Returns a session of an owner.
+    /// Returns a session snapshot of an owner.
     pub(crate) fn past(&self, owner: &str, session: i64) -> Result<Option<Arc<Past>>> {
         let Some((body, _)) = self.parts.book.session(owner, session)? else { return Ok(None) };
         if let Some((_, past)) = lock(&self.pasts).iter().find(|it| it.0 == owner && it.1.session == session) {
@@ -115,12 +115,12 @@ impl Reader {
         Ok(Some(past))
     }
 
-    /// Forgets what is in memory of a session that was amended or removed.
+    /// Drops the cached snapshot of a session that was changed or deleted.
     pub(crate) fn forget_past(&self, owner: &str, session: i64) {
         lock(&self.pasts).retain(|it| it.0 != owner || it.1.session != session);
     }
 
-    /// Reads a file as it is now; the error is the reason that the catalog would name, or `gone`.
+    /// Parses a file as it is now. The error is a reason as the catalog names it, or `gone`.
     pub(crate) async fn read(self: &Arc<Reader>, record: &FileRecord) -> Result<Read1, String> {
         let (reader, own) = (self.clone(), record.clone());
         let opened = at_file(record, move || Ok(reader.open(&own))).await.map_err(|_| "io".to_string())?;
@@ -159,7 +159,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The facts of every content that was ever read.
+    /// The facts of every content that was ever parsed.
     pub(crate) fn facts(&self) -> Result<Arc<HashMap<ContentHash, Facts>>> {
         let mut facts = lock(&self.facts);
         if let Some(known) = &*facts {
@@ -193,11 +193,11 @@ impl Reader {
     }
 }
 
-/// Has a worker read a file.
+/// Parses a file in the worker.
 async fn extracted(pool: &WorkerPool, record: &FileRecord, file: File, before: Before) -> Result<Document, String> {
     let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let document = pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
-    // What was written to meanwhile would be kept as the text of another content.
+    // If the file was written to meanwhile, the text would be stored under the wrong hash.
     match before.still_holds(record).await {
         Ok(Some(true)) => Ok(document),
         Ok(_) | Err(_) => Err(Reason::Io.name().to_string()),
@@ -219,7 +219,7 @@ fn is_text(record: &FileRecord) -> bool {
     }
 }
 
-/// The text of a file from its start; its cursor is set back.
+/// The whole text of a file; the file position is reset.
 fn raw(file: &File) -> Option<String> {
     use std::io::{Seek, SeekFrom};
     let mut file = file.try_clone().ok()?;
@@ -239,7 +239,7 @@ mod tests {
     use crate::extract::scripted;
 
     #[tokio::test]
-    async fn the_text_of_a_file_that_somebody_wrote_to_while_it_was_read_is_none() {
+    async fn file_changed_while_read_gives_io_error() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("a.md");

@@ -1,4 +1,4 @@
-//! What is read out of one content, once, and kept: passages, objects, facts, links and terms.
+//! A parsed document, cached by content hash: passages, objects, facts, links and terms.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,16 +14,16 @@ use crate::contract::words;
 use crate::model::{Document, FileKind, Redaction};
 use crate::secrets::Censor;
 
-/// Raise it with every change of what is read: older readings are made anew.
+/// Version of the parsed form. Raise it with every change of the parser: older cached documents are parsed again.
 pub(crate) const READER: u32 = 6;
 
-/// Text that is kept of one document, with what its passages repeat of their headings and places.
+/// Most bytes of text kept of one document, including the headings and places that its passages repeat.
 const MOST_TEXT: usize = 1 << 20;
 
-/// Passages that are kept of one document: each takes more than its text, and many are of a word only.
+/// Most passages kept of one document: a passage has a fixed overhead, and many hold a single word.
 const MOST_PASSAGES: usize = 50_000;
 
-/// What a kept passage is.
+/// The kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Part {
@@ -35,7 +35,7 @@ pub(crate) enum Part {
     Facts,
 }
 
-/// A passage as it is kept.
+/// A passage as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) part: Part,
@@ -52,23 +52,23 @@ pub(crate) struct Link {
     pub(crate) place: Place,
 }
 
-/// See the module.
+/// A parsed document; see the module docs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reading {
     pub(crate) facts: Facts,
     pub(crate) objects: Objects,
     pub(crate) passages: Vec<Kept>,
     pub(crate) links: Vec<Link>,
-    /// What the document states as `key: value`.
+    /// `key: value` pairs that the document states.
     pub(crate) stated: BTreeMap<String, (String, Place)>,
-    /// Stems with how often they stand there.
+    /// Stems with their number of occurrences.
     pub(crate) terms: BTreeMap<String, u32>,
-    /// What could not be read.
+    /// Parts that could not be read.
     pub(crate) problems: Vec<String>,
 }
 
 impl Reading {
-    /// Reads a document. `raw` is the text of its file where that is text.
+    /// Parses a document. `raw` is the file's text, if the file is text.
     pub(crate) fn of(
         extension: &str,
         kind: FileKind,
@@ -111,7 +111,7 @@ impl Reading {
         self.passages.iter().filter(|it| it.part == Part::Heading)
     }
 
-    /// Passages that read as sentences.
+    /// Passages that hold running text.
     pub(crate) fn prose(&self) -> impl Iterator<Item = &Kept> {
         self.passages.iter().filter(|it| matches!(it.part, Part::Text | Part::Item))
     }
@@ -139,7 +139,7 @@ fn kept(source: &Source) -> Vec<Kept> {
     kept
 }
 
-/// Links in the text, and of web pages those of their anchors.
+/// Links in the text, and on web pages those of `<a>` tags.
 fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
     static TEXT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|\[\[([^\]|#]+)[^\]]*\]\]|\\(?:href|url)\{([^}]+)\}|\b(https?://[^\s<>")\]}]+)"#).expect("a constant")
@@ -158,12 +158,12 @@ fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
         let anchors = ANCHORS.captures_iter(&raw.text).filter_map(|it| it.get(1));
         links.extend(anchors.map(|it| Link { target: it.as_str().to_string(), place: raw.place(&it.range()) }));
     }
-    // Addresses can carry keys, and those of a page come from the file itself.
+    // Addresses can contain keys, and those of a web page come from the file itself, before redaction.
     links.iter_mut().for_each(|it| it.target = Censor::new(redaction).clean(&it.target).into_owned());
     links
 }
 
-/// `key: value` of metadata, of list items and of tables with two columns; the first of each key.
+/// The first `key: value` pair of each key, from metadata, list items and tables with two columns.
 fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^\s*(?:[-*] )?(?:\*\*|__)?([\p{L}][\p{L}\d _/-]{1,40}?)(?:\*\*|__)?\s*[:=](?:\*\*)?\s+(.{1,300})$")
@@ -188,7 +188,7 @@ fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
     found
 }
 
-/// A key as it is looked up: lower case, words joined by `_`.
+/// A key in lookup form: lower case, words joined by `_`.
 pub(crate) fn key_of(text: &str) -> String {
     let words: Vec<String> = words::words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
     words.join("_")
@@ -200,7 +200,7 @@ mod tests {
     use crate::contract::source::MOST_HEADING;
     use crate::model::{Anchor, Block, BlockKind};
 
-    /// A document of a word processor with this heading and so many paragraphs of one letter below.
+    /// Parses a word-processor document with this heading and this many one-letter paragraphs below it.
     fn read(heading: &str, paragraphs: usize) -> Reading {
         let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let heading = (!heading.is_empty()).then(|| block(BlockKind::Heading(1), heading));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph_that_passes_for_a_heading_is_not_kept_with_each_passage_below() {
+    fn huge_heading_is_cut_in_passages_below() {
         let reading = read(&"ä".repeat(250_000), 2_000);
         assert_eq!((reading.passages[0].text.len(), reading.passages[1].section.len()), (500_000, MOST_HEADING));
         let kept: usize = reading.passages.iter().map(|it| it.text.len() + it.section.len()).sum();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_passages_than_any_document_has_the_first_are_kept_and_that_is_told() {
+    fn passages_over_limit_are_dropped_and_reported() {
         let reading = read("", MOST_PASSAGES + 1);
         assert_eq!(reading.passages.len(), MOST_PASSAGES);
         assert_eq!(reading.problems, ["only the first 50000 passages of 50001 are kept"]);

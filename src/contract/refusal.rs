@@ -1,14 +1,14 @@
-//! Why a request is refused: a type out of a closed list, one message, and what to do.
+//! The error of a rejected request: a type from a closed list, one message, and suggested actions.
 
 use serde_json::{Value, json};
 use strsim::jaro_winkler;
 
 use crate::error::{Error, ErrorCode};
 
-/// Names below that are not taken for a slip of the pen.
+/// Least similarity at which a name counts as a typo of another.
 const CLOSE: f64 = 0.75;
 
-/// The type of a refusal.
+/// The type of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     UnknownVerb,
@@ -36,7 +36,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// All of them.
+    /// Every type.
     pub(crate) const ALL: [Cause; 21] = [
         Cause::UnknownVerb,
         Cause::UnknownForm,
@@ -107,7 +107,7 @@ impl Cause {
     }
 }
 
-/// A refusal.
+/// The error of a rejected request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) cause: Cause,
@@ -117,7 +117,7 @@ pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
 }
 
-/// What a step of the contract gives.
+/// The result of a step of the corpus API.
 pub(crate) type Outcome<T> = std::result::Result<T, Refusal>;
 
 impl Refusal {
@@ -125,19 +125,19 @@ impl Refusal {
         Refusal { cause, message: message.into(), field: None, actions: Vec::new(), code: cause.code() }
     }
 
-    /// Names the field that is wrong.
+    /// Sets the field that is wrong.
     pub(crate) fn field(mut self, field: impl Into<String>) -> Refusal {
         self.field = Some(field.into());
         self
     }
 
-    /// Says what to do.
+    /// Adds a suggested action.
     pub(crate) fn action(mut self, action: impl Into<String>) -> Refusal {
         self.actions.push(action.into());
         self
     }
 
-    /// A name that does not exist, with the nearest that does, or all of them where none is near.
+    /// An unknown name, with the nearest known name, or all known names if none is near.
     pub(crate) fn unknown(cause: Cause, what: &str, name: &str, known: &[&str]) -> Refusal {
         let shown: String = name.chars().take(40).collect();
         let refusal = Refusal::new(cause, format!("there is no {what} `{shown}`"));
@@ -148,9 +148,9 @@ impl Refusal {
         }
     }
 
-    /// Its part of the envelope.
+    /// The error object of the envelope.
     pub(crate) fn value(&self) -> Value {
-        // Whoever is refused is always told what to do.
+        // An error always suggests at least one action.
         let help = ["`help` and `schema` say what the verb takes".to_string()];
         let actions = if self.actions.is_empty() { &help[..] } else { &self.actions };
         json!({
@@ -181,7 +181,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Returns the name that was probably meant.
+/// Returns the known name that was probably meant.
 pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let folded = name.to_lowercase().replace('-', "_");
     let score = |it: &&str| jaro_winkler(&folded, &it.to_lowercase().replace('-', "_"));
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_name_and_nonsense_finds_none() {
+    fn nearest_finds_typo_and_rejects_nonsense() {
         let known = ["EXTRACT", "COMPARE", "DETECT", "EXPLAIN_FAILURE"];
         assert_eq!(nearest("extrct", &known), Some("EXTRACT"));
         assert_eq!(nearest("explain-failures", &known), Some("EXPLAIN_FAILURE"));

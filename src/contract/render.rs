@@ -1,8 +1,8 @@
 //! Envelopes as JSON and YAML, tables as CSV.
 //!
-//! The first line of CSV is a comment with the id, the confidence and the coverage of the answer, and where it goes on. Then
-//! come rows with `file`, `page` and `lines` first, where the objects have them. An answer with several lists has the name
-//! of the list before that. Tables of documents come as they stand, one after the other, each with its own head.
+//! CSV starts with a comment line: the id, the confidence and the coverage of the answer, and the next offset.
+//! Rows follow, with the columns `file`, `page` and `lines` first if the objects have them; with several lists, the name of
+//! the list comes before these. Tables of documents are written unchanged, one after the other, each with its own header.
 
 use std::collections::BTreeSet;
 
@@ -10,26 +10,26 @@ use serde_json::Value;
 
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 
-/// A rendered answer and its media type.
+/// The media type and the text of a rendered answer.
 pub(crate) type Rendered = (&'static str, String);
 
-/// Columns that come first.
+/// The columns that come first.
 const FIRST: [&str; 3] = ["file", "page", "lines"];
 
-/// Answers without a table, as verb and form.
+/// Answers without a table, by verb and form.
 const NO_TABLE: [(&str, &str); 2] = [("SCORE", "confidence"), ("SUMMARIZE", "decision-inputs")];
 
-/// Says whether the answers of a form hold a table.
+/// Returns whether the answers of a form contain a table.
 pub(crate) fn has_table(verb: &str, form: &str) -> bool {
     !NO_TABLE.contains(&(verb, form))
 }
 
-/// Why there is no CSV.
+/// The error for CSV of an answer without a table.
 pub(crate) fn no_table(what: &str) -> Refusal {
     Refusal::new(Cause::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
 }
 
-/// Renders an envelope. CSV is for answers that hold a table; a refusal and the word of a job are always JSON.
+/// Renders an envelope. CSV needs an answer with a table; errors and started jobs are JSON instead.
 pub(crate) fn render(envelope: &Value, format: Option<&str>) -> Outcome<Rendered> {
     let is_answer = envelope["error"].is_null() && envelope["data"]["job_id"].is_null();
     match format {
@@ -67,7 +67,7 @@ fn csv(envelope: &Value) -> Outcome<String> {
     let holds = |kind: fn(&Value) -> bool| all.iter().filter(move |it| it.1.iter().any(kind)).copied().collect();
     let mut lists: Vec<(&String, &Vec<Value>)> = holds(Value::is_object);
     if lists.is_empty() && verb == "DELTA" {
-        // What came to a file and what went from it are texts.
+        // The added and removed items of a watched list are texts.
         lists = holds(Value::is_string);
     }
     Ok(format!("{comment}{}", listed(&lists)?))
@@ -82,7 +82,7 @@ fn comment(envelope: &Value) -> String {
     format!("# {}\n", told.join(", "))
 }
 
-/// Lists of objects under one head.
+/// Writes lists of objects under one header.
 fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
     let objects = || lists.iter().flat_map(|it| it.1).filter_map(Value::as_object);
     let known: BTreeSet<&str> = objects().flat_map(|it| it.keys()).map(String::as_str).collect();
@@ -104,7 +104,7 @@ fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
     written(std::iter::once(head).filter(|it| !it.is_empty()).chain(rows))
 }
 
-/// A cell of a column; lines as `first-last`.
+/// The cell of a column; lines as `first-last`.
 fn placed(object: &Value, column: &str) -> String {
     let value = if object.is_object() { &object[column] } else { object };
     match (column, &value[0], &value[1]) {
@@ -113,7 +113,7 @@ fn placed(object: &Value, column: &str) -> String {
     }
 }
 
-/// One table as it stands in its document, with its place before each row.
+/// Writes a table of a document, with its place before each row.
 fn table(object: &Value) -> Outcome<String> {
     let cells = |row: &Value| row.as_array().into_iter().flatten().map(cell).collect::<Vec<_>>();
     let place: Vec<String> = FIRST.iter().map(|it| placed(object, it)).collect();
@@ -140,8 +140,8 @@ fn written(rows: impl Iterator<Item = Vec<String>>) -> Outcome<String> {
     String::from_utf8(bytes).map_err(|error| internal(&error))
 }
 
-/// Says whether a spreadsheet would run a cell. Some pass over white space before a formula; a number with its sign is
-/// none.
+/// Returns whether a spreadsheet would execute a cell. Some ignore white space before a formula. A signed number is no
+/// formula.
 fn is_formula(cell: &str) -> bool {
     cell.starts_with(['=', '@', '+', '-', '\t', '\r', '\n']) && !cell.parse::<f64>().is_ok_and(f64::is_finite)
 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_become_csv_as_they_stand_with_their_place() {
+    fn document_tables_become_csv_with_place() {
         let tables = json!([
             {"file": 7, "page": 2, "headers": ["a", "b"], "rows": [["1", "x, y"]]},
             {"file": 8, "lines": [3, 5], "headers": [], "rows": [["1"], ["2"]]},
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_become_csv_with_file_page_and_lines_first() {
+    fn lists_become_csv_with_place_columns_first() {
         let list = json!([{"text": "=1+1", "lines": [1, 2], "file": 3}, {"file": 4, "page": 9, "more": true}]);
         check(
             &told("DETECT", Some("warnings"), json!({"count": 1, "warnings": list})),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_spreadsheet_would_run_is_text_and_a_number_with_its_sign_is_a_number() {
+    fn csv_escapes_formulas_and_keeps_signed_numbers() {
         let cells =
             ["+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=1", "\t=1", "\r=1", "\n=1", "- an item", "+", "-inf"];
         let numbers = ["-1", "+1.5", "-1e3", "", "a=b", "2024-01-31", "3-5"];
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_and_a_job_is_told_as_json() {
+    fn csv_without_table_is_rejected_and_job_is_json() {
         let inputs = told("SUMMARIZE", Some("decision-inputs"), json!({"options": ["a"]}));
         assert_eq!(render(&inputs, Some("csv")).unwrap_err().cause, Cause::OutOfRange);
         assert_eq!(render(&told("INGEST", None, json!({"job_id": "j-1"})), Some("csv")).unwrap().0, "application/json");
     }
 
     #[test]
-    fn yaml_says_the_same_as_json() {
+    fn yaml_round_trips_to_json() {
         let odd =
             json!({"a": "yes", "b": "1.0", "c": "# no comment", "d": "two\nlines: here\n", "e": ["- x", ""], "f": 1.0});
         let envelope = told("EXTRACT", None, odd);

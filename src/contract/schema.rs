@@ -1,5 +1,5 @@
-//! JSON Schemas of every request and response, made of the registry and of `shapes`. Each has an address of its own, so that
-//! one may speak of another.
+//! JSON Schemas of every request and response, built from the registry and `shapes`. Each has its own address, so that
+//! schemas can reference each other.
 
 use serde_json::{Map, Value, json};
 
@@ -8,20 +8,20 @@ use crate::verbs::{ANY_FILTERS, BESIDE, CONTRACT_VERSION, Field, Form, Kind, SCH
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Where schemas are found, as resources too.
+/// Base address of the schemas, also of the MCP resources.
 pub const ADDRESS: &str = "vic://corpus/schema";
 
-/// The schemas of everything: the verbs, and what is beside them.
+/// The schemas of all verbs and management calls.
 pub fn all() -> Vec<Value> {
     VERBS.iter().chain(BESIDE).map(of).collect()
 }
 
-/// The schemas of a verb or of what is beside them, by name.
+/// The schemas of a verb or management call by name.
 pub fn named(name: &str) -> Option<Value> {
     verb(name).or_else(|| beside(name)).map(of)
 }
 
-/// The schemas of a verb: of its request, one alternative for each form, and of its response.
+/// The schemas of a verb: the request with one alternative for each form, and the response.
 pub fn of(verb: &'static Verb) -> Value {
     json!({
         "verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request(verb), "response": response(verb),
@@ -37,7 +37,7 @@ fn titled(verb: &Verb, which: &str) -> Value {
     json!({"$schema": DRAFT, "$id": address(verb, which), "title": format!("{} {which}", verb.name)})
 }
 
-/// The field that names a form.
+/// The field that selects a form.
 fn names_form(verb: &Verb) -> &'static str {
     if verb.name == "VIEW" { "action" } else { "form" }
 }
@@ -117,12 +117,12 @@ fn one(field: &Field) -> Value {
     schema
 }
 
-/// The number of a file, or its path or the end of it.
+/// The schema of a file: its id, its path or the end of its path.
 fn file() -> Value {
     json!({"type": ["integer", "string"], "minimum": 0, "minLength": 1})
 }
 
-/// The envelope: an answer of one of the forms, a job that goes on, or a refusal. RESULT gives the answer of another verb.
+/// The response schema: an answer of one of the forms, a started job, or an error. RESULT returns another verb's answer.
 fn response(verb: &'static Verb) -> Value {
     let mut schema = titled(verb, "response");
     let refused = json!({"title": "refused", "properties": {"data": {"type": "null"}, "error": shapes::error()}});
@@ -150,7 +150,7 @@ fn answered(verb: &Verb, form: &Form) -> Value {
     json!({"title": if form.name.is_empty() { "answered" } else { form.name }, "properties": given})
 }
 
-/// What every envelope holds.
+/// The fields of every envelope.
 fn envelope(verb: &Verb) -> Value {
     let some_text = || json!({"type": ["string", "null"]});
     let forms: Vec<Value> = match verb.forms {

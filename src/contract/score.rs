@@ -1,4 +1,4 @@
-//! SCORE: numbers by stated criteria, with what they were made of and how they are spread.
+//! SCORE: numbers by stated criteria, with their reasons and distribution.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
 use crate::contract::{dates, graph_of, trace, words};
 
-/// Days after which a document counts half.
+/// Age in days at which the freshness score is one half.
 const HALF_LIFE: f64 = 365.0;
 
-/// The verb. `earlier` is the result that `confidence` is about.
+/// Runs SCORE. `earlier` is the result that `confidence` scores.
 pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Value>) -> Outcome<Answer> {
     match request.form.name {
         "authority" => Ok(authority(request, corpus)),
@@ -23,14 +23,14 @@ pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Value>) -
     }
 }
 
-/// Scores of documents, best first, with their distribution.
+/// The scores of the documents, best first, with their distribution.
 fn scored(request: &Request, mut answer: Answer, corpus: &Corpus, scores: Vec<(f64, Value)>) -> Answer {
     let values: Vec<f64> = scores.iter().map(|it| it.0).collect();
     let row = |(paper, (score, reasons)): (&Paper, (f64, Value))| {
         (rounded(score), json!({"file": paper.file, "score": rounded(score), "reasons": reasons}))
     };
     let mut rows: Vec<_> = corpus.papers.iter().zip(scores).map(row).collect();
-    // Equal ones stay in the order of the view.
+    // A stable sort: equal scores stay in view order.
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     corpus.papers.iter().for_each(|it| answer.evidence(it, 1));
     let page = answer.page(request, rows.into_iter().map(|it| it.1).collect());
@@ -38,7 +38,7 @@ fn scored(request: &Request, mut answer: Answer, corpus: &Corpus, scores: Vec<(f
     answer
 }
 
-/// How numbers are spread.
+/// Summary statistics and histogram.
 pub(crate) fn distribution(mut values: Vec<f64>) -> Value {
     if values.is_empty() {
         return Value::Null;
@@ -76,7 +76,7 @@ fn authority(request: &Request, corpus: &Corpus) -> Answer {
 
 fn freshness(request: &Request, corpus: &Corpus) -> Answer {
     let baseline = trace::baseline(request, corpus);
-    let mut answer = Answer::new("a half for every year of age");
+    let mut answer = Answer::new("halves with every year of age");
     answer.parameter("baseline_date", dates::day_of(baseline));
     answer.parameter("half_life_days", HALF_LIFE);
     let mut undated = Vec::new();
@@ -100,7 +100,7 @@ fn freshness(request: &Request, corpus: &Corpus) -> Answer {
     scored(request, answer, corpus, scores)
 }
 
-/// How a document treats a topic.
+/// How much a document covers a topic.
 pub(crate) struct Treatment {
     pub(crate) score: f64,
     pub(crate) mentions: u32,
@@ -109,7 +109,7 @@ pub(crate) struct Treatment {
     pub(crate) headings: Vec<String>,
 }
 
-/// Measures how a document treats a topic: the share of its words that is there, and how often.
+/// Measures how much a document covers a topic: the share of its stems that occur, and how often.
 pub(crate) fn treatment(paper: &Paper, topic: &str) -> Treatment {
     let mut wanted = words::stems(topic);
     wanted.sort();
@@ -143,7 +143,7 @@ fn coverage(request: &Request, corpus: &Corpus) -> Answer {
     scored(request, answer, corpus, scores)
 }
 
-/// The confidences of the objects of an earlier result.
+/// The confidence of the objects of an earlier result.
 fn confidence(request: &Request, earlier: Option<&Value>) -> Outcome<Answer> {
     let id = request.text("extraction").unwrap_or_default();
     let Some(earlier) = earlier else {

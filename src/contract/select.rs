@@ -1,4 +1,4 @@
-//! From a view to documents that were read.
+//! Resolves a view to files and loads their documents.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::pin;
@@ -21,17 +21,17 @@ use crate::error::Result as Tried;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
 
-/// Files that are read at the same time.
+/// Number of files read concurrently.
 pub(crate) const AT_ONCE: usize = 4;
 
-/// How much may be worked on.
+/// Whether the caller waits or the work runs in a job; this bounds the number of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     WhileWaiting,
     AtLeisure,
 }
 
-/// A row that a filter looks at: the columns it asked for, and the facts of its content.
+/// A row for filters: the requested columns, and the facts of its content.
 pub(crate) struct Sight<'a> {
     pub(crate) row: &'a SievedRow,
     pub(crate) columns: &'a [Column],
@@ -54,13 +54,13 @@ impl Sight<'_> {
         }
     }
 
-    /// The content.
+    /// The content hash.
     pub(crate) fn hash(&self) -> Option<ContentHash> {
         self.row.cells.iter().find_map(|it| if let Cell::Hash(hash) = it { Some(*hash) } else { None })
     }
 }
 
-/// The columns that some filters look at, and the hash where one looks at facts.
+/// The columns that these filters need; the hash stands for facts.
 pub(crate) fn columns(filters: &[Filter]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for field in filters.iter().flat_map(|it| it.fields()) {
@@ -75,8 +75,8 @@ pub(crate) fn columns(filters: &[Filter]) -> Vec<Column> {
     columns
 }
 
-/// Returns the files of a selection that `keep` keeps, by number: those that the catalog knows now, or those of a session
-/// as they were. Only the columns that are wanted are read, and no file is touched.
+/// Returns the ids of the files of a selection that `keep` accepts: from the catalog now, or from a session as it was.
+/// Reads only the wanted columns and opens no file.
 pub(crate) fn sieve(
     catalog: &Catalog,
     facts: &HashMap<ContentHash, Facts>,
@@ -103,7 +103,7 @@ pub(crate) fn sieve(
 }
 
 impl Contract {
-    /// What a request's view comes to.
+    /// Resolves the view of a request.
     pub(crate) async fn selection(&self, request: &Request) -> Outcome<Selection> {
         match named(request) {
             Named::Warehouse => Ok(Selection::all(&self.scope)),
@@ -112,7 +112,7 @@ impl Contract {
         }
     }
 
-    /// What a saved view comes to.
+    /// Resolves a saved view.
     pub(crate) async fn view_selection(&self, name: &str, view: &View) -> Outcome<Selection> {
         match view {
             View::Session { session } => self.session_selection(*session).await,
@@ -124,7 +124,7 @@ impl Contract {
         Ok(Selection::session(&self.scope, self.past(session).await?))
     }
 
-    /// The files of a selection, by number. Their facts are as far as they are known.
+    /// The file ids of a selection, judged by the facts known so far.
     pub(crate) async fn select(&self, selection: &Selection) -> Outcome<Vec<FileId>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let selected = blocking(move || {
@@ -141,7 +141,7 @@ impl Contract {
         Ok(selected.await?)
     }
 
-    /// The paths of a selection by number, of skipped files too; of a set also those that the catalog no longer knows.
+    /// The paths of a selection by id, including skipped files; for a set also files no longer in the catalog.
     pub(crate) async fn paths(&self, selection: &Selection) -> Outcome<Vec<(FileId, String)>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let found = blocking(move || {
@@ -161,7 +161,7 @@ impl Contract {
         Ok(found.await?)
     }
 
-    /// Leaves only the documents that a request names, where it is about nothing else: the others need not be read.
+    /// Narrows the selection to the documents that the request names, if its answer depends on no others.
     pub(crate) async fn narrow(&self, request: &Request, selection: &mut Selection) -> Outcome<()> {
         let given = named_documents(request);
         if given.is_empty() {
@@ -174,7 +174,7 @@ impl Contract {
         Ok(())
     }
 
-    /// The files of a selection whose facts its filters need and nobody knows. Of a session nothing is read any more.
+    /// The files that the filters need facts of and that were never parsed. A session never needs any.
     pub(crate) async fn unknown(&self, selection: &Selection, filters: &[Filter]) -> Outcome<Vec<FileId>> {
         let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, Origin::Fact(_)));
         if !filters.iter().any(needs) || selection.past.is_some() {
@@ -193,18 +193,18 @@ impl Contract {
         Ok(found.await?)
     }
 
-    /// Reads files only to keep what is in them, a few at a time: there may be many.
+    /// Parses files into the cache, a few at a time: there may be many.
     pub(crate) async fn read_all(&self, ids: &[FileId]) -> Outcome<()> {
         for some in ids.chunks(SYNCHRONOUS) {
             let (reader, wanted) = (self.reader.clone(), some.to_vec());
             let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
-            // What cannot be read is told when a verb asks for it.
+            // A file that cannot be read is reported when a verb asks for it.
             stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE).for_each(async |_| ()).await;
         }
         Ok(())
     }
 
-    /// Reads the files of a selection, as far as there is room for what is in them.
+    /// Loads the documents of a selection within the memory budget.
     pub(crate) async fn load(&self, selection: &Selection, ids: &[FileId]) -> Outcome<Corpus> {
         let mut corpus = match &selection.past {
             Some(past) => self.load_past(past, ids).await?,
@@ -261,7 +261,7 @@ impl Contract {
     }
 }
 
-/// The documents that a request names when its answer depends on no other, with the field that names each.
+/// The documents that the request names with the field of each, if its answer depends on no others.
 fn named_documents(request: &Request) -> Vec<(&'static str, &Value)> {
     let fields: &[&'static str] = match (request.verb.name, request.form.name) {
         ("COMPARE", "versions") => &["doc_a", "doc_b"],
@@ -279,12 +279,12 @@ fn named_documents(request: &Request) -> Vec<(&'static str, &Value)> {
         .collect()
 }
 
-/// A view without documents, and one of a folder that is gone.
+/// Rejects a view without documents or with all files gone.
 pub(crate) fn refuse_empty(corpus: &Corpus) -> Outcome<()> {
     if corpus.total() == 0 {
         return Err(Refusal::new(Cause::EmptyView, "the view holds no document")
             .field("view")
-            .action("INGEST documents, or look at the view with `view show`"));
+            .action("INGEST documents, or check the view with `view show`"));
     }
     if corpus.papers.is_empty() && corpus.unread.iter().all(|it| it.reason == "gone") {
         return Err(vanished());
@@ -292,14 +292,14 @@ pub(crate) fn refuse_empty(corpus: &Corpus) -> Outcome<()> {
     Ok(())
 }
 
-/// Says that what a view was about lies there no more.
+/// The error for a view with all files gone.
 pub(crate) fn vanished() -> Refusal {
     Refusal::new(Cause::VanishedFolder, "the files of the view are gone")
         .field("view")
         .action("bring the folder back, or INGEST it where it lies now")
 }
 
-/// The id of a question on a view: the same for the same contents.
+/// The result id of a request on a view: equal contents give equal ids.
 pub(crate) fn id(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> String {
     let mut state = String::new();
     for paper in &corpus.papers {
@@ -314,7 +314,7 @@ pub(crate) fn id(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) 
     result_id(&request.canonical(), &state)
 }
 
-/// Says of every answer what was not read.
+/// Reports the documents that were not read.
 pub(crate) fn note_unread(answer: &mut Answer, corpus: &Corpus) {
     let mut reasons: BTreeMap<&str, Vec<FileId>> = BTreeMap::new();
     for unread in &corpus.unread {

@@ -1,11 +1,11 @@
-//! What `data` holds, by verb and form: the heart of the published schemas of answers. Nothing else may stand there.
+//! The JSON Schema of `data` by verb and form, for the published response schemas. Other fields are not allowed.
 
 use serde_json::{Map, Value, json};
 
 use crate::contract::filter::{self, Type};
 use crate::verbs::{ObjectSchema, SCHEMAS};
 
-/// An object with these fields and no others; one with `?` behind its name may be absent.
+/// An object with exactly these fields; a field name with a final `?` is optional.
 pub(crate) fn record<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, shape) in fields {
@@ -56,12 +56,12 @@ fn files() -> Value {
     list(whole())
 }
 
-/// A text that a summary withholds where it would be advice.
+/// A text that a summary replaces by null if it is advice.
 fn shown() -> Value {
     json!({"type": ["string", "null"]})
 }
 
-/// Fields of a place: page, lines (both included), bytes (the second one past the end), and a part of the file.
+/// The fields of a place: page, lines (inclusive), bytes (end exclusive), and the part of the file.
 fn place() -> [(&'static str, Value); 4] {
     let pair = || json!({"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2});
     [("page?", whole()), ("lines?", pair()), ("bytes?", pair()), ("part?", text())]
@@ -72,12 +72,12 @@ fn placed<const N: usize>(fields: [(&'static str, Value); N]) -> Value {
     record([("file", whole())].into_iter().chain(place()).chain(fields))
 }
 
-/// A statement or a point of a document.
+/// A statement or an argument of a document.
 fn statement() -> Value {
     placed([("text?", text())])
 }
 
-/// The shape of `data` for a form.
+/// The schema of `data` for a form.
 pub(crate) fn of(verb: &str, form: &str) -> Value {
     match verb {
         "INGEST" => ingest(),
@@ -103,12 +103,12 @@ pub(crate) fn of(verb: &str, form: &str) -> Value {
     }
 }
 
-/// What stands in `data` while a job works.
+/// The schema of `data` while a job runs.
 pub(crate) fn later() -> Value {
     record([("job_id", text()), ("state", json!({"const": "running"})), ("documents", count()), ("ask", text())])
 }
 
-/// What stands in `error` of a refusal.
+/// The schema of `error`.
 pub(crate) fn error() -> Value {
     let causes: Vec<&str> = crate::contract::refusal::Cause::ALL.iter().map(|it| it.name()).collect();
     record([
@@ -311,7 +311,7 @@ fn score(form: &str) -> Value {
     record([("scores", list(scored)), ("distribution?", distribution())])
 }
 
-/// A document with the fields that its filter names.
+/// A document with the fields of the filter.
 fn query() -> Value {
     let known: Vec<(String, Value)> = filter::FIELDS
         .iter()
@@ -352,7 +352,7 @@ fn delta() -> Value {
     json!({"oneOf": [record(lists), record(new), watched()]})
 }
 
-/// One field of one file, then and now.
+/// One field of one file, before and after.
 fn watched() -> Value {
     let value = || json!({"type": ["string", "number", "boolean", "null"]});
     record([

@@ -1,29 +1,29 @@
-//! Code inside light markup, which its readers take for prose, and the names of languages.
+//! Code blocks in light markup that its readers take for prose, and the names of programming languages.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A piece of code in the text of a file.
+/// A code block in the text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snippet {
-    /// The code without the lines that open and close it.
+    /// The code without the opening and closing lines.
     pub(crate) inner: Range<usize>,
-    /// With them.
+    /// The code with the opening and closing lines.
     pub(crate) outer: Range<usize>,
-    /// What the markup says.
+    /// The language that the markup states.
     pub(crate) language: Option<String>,
 }
 
 impl Snippet {
-    /// Says whether some bytes are a part of it.
+    /// Returns whether the block contains some bytes.
     pub(crate) fn covers(&self, bytes: &Range<usize>) -> bool {
         self.outer.start <= bytes.start && bytes.end <= self.outer.end
     }
 }
 
-/// How code begins and ends in a markup: group 1 of the opening is the language.
+/// The patterns that open and close code in a markup; group 1 of the opening is the language.
 struct Marks {
     open: &'static LazyLock<Regex>,
     close: &'static str,
@@ -35,7 +35,7 @@ static TEX: LazyLock<Regex> = LazyLock::new(|| {
 static ORG: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\s*#\+begin_(?:src|example)\s*([\w+#-]*)"));
 static FENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:>\s*)?```\s*([\w+#-]*)\s*$"));
 static RST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\.\.\s+(?:code-block|code|sourcecode)::\s*([\w+#-]*)"));
-/// A paragraph that ends with two colons: what is set in below stands as it is.
+/// A paragraph that ends with two colons introduces an indented literal block.
 static LITERAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:[^.\s].*)?::$"));
 static ADOC: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[source(?:,\s*([\w+#-]+))?[^\]]*\]\s*$"));
 
@@ -43,7 +43,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant")
 }
 
-/// Finds the code of a file by its extension. Markdown is not among them: its reader knows code.
+/// Finds the code blocks of a file by its extension. Markdown is excluded, because its reader recognizes code.
 pub(crate) fn find(text: &str, extension: &str) -> Vec<Snippet> {
     match extension {
         "tex" | "ltx" | "latex" => between(text, &Marks { open: &TEX, close: "\\end{" }),
@@ -100,7 +100,7 @@ fn between(text: &str, marks: &Marks) -> Vec<Snippet> {
     found
 }
 
-/// What is indented below a directive.
+/// Code indented below a directive.
 fn indented(text: &str) -> Vec<Snippet> {
     let lines = lines(text);
     let mut found = Vec::new();
@@ -133,7 +133,7 @@ fn indented(text: &str) -> Vec<Snippet> {
     found
 }
 
-/// What stands between two lines of dashes below `[source]`.
+/// Code between two lines of dashes below `[source]`.
 fn delimited(text: &str) -> Vec<Snippet> {
     let lines = lines(text);
     let mut found = Vec::new();
@@ -151,7 +151,7 @@ fn delimited(text: &str) -> Vec<Snippet> {
     found
 }
 
-/// One name for each language, whatever it is called.
+/// The canonical name of a language.
 pub(crate) fn canonical_language(name: &str) -> &str {
     match name {
         "py" | "py3" | "python3" | "ipython" | "pycon" => "python",
@@ -170,7 +170,7 @@ pub(crate) fn canonical_language(name: &str) -> &str {
     }
 }
 
-/// The language of a file of code by its extension.
+/// The language of a source file by its extension.
 pub(crate) fn language_of_extension(extension: &str) -> Option<&str> {
     const CODE: &[&str] = &[
         "py", "rs", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "java", "c", "h", "cc", "cpp", "cxx", "hpp", "cs",
@@ -179,7 +179,7 @@ pub(crate) fn language_of_extension(extension: &str) -> Option<&str> {
     CODE.contains(&extension).then(|| canonical_language(extension))
 }
 
-/// A guess by the words of the code, where nothing says what it is.
+/// Guesses the language from the code.
 pub(crate) fn guess_language(code: &str) -> Option<&'static str> {
     static SIGNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         [
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_markup_shows_its_code() {
+    fn code_blocks_are_found_in_each_markup() {
         check(
             "a\n\\begin{lstlisting}[language=Python]\nx = 1\n\\end{lstlisting}\n",
             "tex",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_language_is_guessed_from_clear_signs_only() {
+    fn guess_language_needs_clear_syntax() {
         assert_eq!(guess_language("def f(x):\n    return x"), Some("python"));
         assert_eq!(guess_language("SELECT a FROM b"), Some("sql"));
         assert_eq!(guess_language("just some words"), None);

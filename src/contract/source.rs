@@ -1,4 +1,4 @@
-//! A document as the extractors of objects see it: passages with their role, the heading above them, and their exact place.
+//! A document prepared for the extractors: passages with their role, their heading and their exact place.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use crate::contract::place::{Finder, MOST_MISSES, Markup, Place, Raw, Spot};
 use crate::contract::snippets;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
-/// What a passage is.
+/// The role of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Heading(u8),
@@ -20,67 +20,67 @@ pub(crate) enum Role {
     Facts,
 }
 
-/// One passage.
+/// A passage of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) role: Role,
     pub(crate) text: String,
-    /// The nearest heading above it, by number of its passage.
+    /// Index of the nearest heading passage above.
     pub(crate) heading: Option<usize>,
-    /// Whether the document marks it as a quotation.
+    /// Whether the document marks the passage as a quotation.
     pub(crate) quoted: bool,
-    /// Of code: what the document says of its language.
+    /// Code only: the language that the document states.
     pub(crate) language: Option<String>,
-    /// Of code: the symbol.
+    /// Code only: the symbol.
     pub(crate) symbol: Option<String>,
-    /// Text of the whole block that it is a part of, and where it begins in it.
+    /// Text of the whole block that contains the passage, and the offset of the passage in it.
     block: String,
     offset: usize,
     spot: Spot,
 }
 
 impl Passage {
-    /// Says whether it reads as sentences.
+    /// Returns whether the passage is running text of a normal length.
     pub(crate) fn is_prose(&self) -> bool {
         matches!(self.role, Role::Prose | Role::Item) && self.text.len() <= MOST_PROSE
     }
 }
 
-/// Tags that open a paragraph, one within the other.
+/// Most nested tags that open a paragraph.
 const MOST_TAGS: usize = 4;
 
-/// Bytes of a tag; one with an address in it is long.
+/// Most bytes of a tag; a tag with an address is long.
 const LONGEST_TAG: usize = 2_000;
 
-/// Bytes in which the tag is looked for that code or a table stands in. Farther away it would be that of something else, or
-/// there is none, and all of the file would be looked through for each of them.
+/// Bytes searched for the tag around code or a table. A tag farther away belongs to something else, and an unbounded
+/// search would scan the whole file for each passage.
 pub(crate) const NEAR: usize = 64 << 10;
 
-/// Bytes that are shown of a heading. Some formats take whole paragraphs for headings, and what stands below repeats them.
+/// Most bytes kept of a heading. Some formats take whole paragraphs for headings, and all passages below repeat them.
 pub(crate) const MOST_HEADING: usize = 640;
 
-/// Bytes of a paragraph.
+/// Most bytes of a paragraph.
 const MOST_PROSE: usize = 16 << 10;
 
-/// What is handed to the extractors.
+/// The input of the extractors.
 pub(crate) struct Source {
     /// Lowercase extension.
     pub(crate) extension: String,
     pub(crate) title: Option<String>,
     pub(crate) passages: Vec<Passage>,
     pub(crate) raw: Option<Raw>,
-    /// Code that a reader took for prose, in markup other than Markdown.
+    /// Code in light markup other than Markdown, which its reader took for prose.
     pub(crate) snippets: Vec<snippets::Snippet>,
 }
 
-/// Headings that plain text has without saying so.
+/// Common headings of plain text, which has no heading marks.
 static PLAIN_HEADING: LazyLock<Regex> = LazyLock::new(|| {
     let names = "abstract|introduction|background|methods?|methodology|materials and methods|approach|procedure|experimental setup|study design|data collection|participants and (?:procedures?|methods?|design)|(?:patients|subjects) and methods?|results|discussion|conclusions?|references|bibliography|works cited|literature|sources|glossary|definitions|definition of terms|terms|pros|cons|advantages|disadvantages";
     Regex::new(&format!(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:{names})\s*:?$")).expect("the pattern is a constant")
 });
 
 impl Source {
-    /// Takes a document apart. `raw` is the text of its file where that is text.
+    /// Splits a document into passages. `raw` is the file's text, if the file is text.
     pub(crate) fn new(extension: &str, document: Document, raw: Option<String>) -> Source {
         let markup = match extension {
             "html" | "htm" | "xhtml" | "xml" => Markup::Tags,
@@ -142,7 +142,7 @@ impl Source {
         source
     }
 
-    /// Adds a passage; the heading that plain text begins with becomes one.
+    /// Adds a passage. A heading line at the start of plain text becomes a passage of its own.
     fn add(&mut self, passage: Passage) {
         let first_line = passage.text.lines().next().unwrap_or_default();
         let plain = matches!(passage.role, Role::Prose) && PLAIN_HEADING.is_match(first_line.trim());
@@ -171,7 +171,7 @@ impl Source {
         }
     }
 
-    /// The heading above a passage, or its beginning.
+    /// The heading above a passage, cut to its maximum length.
     pub(crate) fn heading(&self, passage: &Passage) -> &str {
         let text = passage.heading.map_or("", |at| self.passages[at].text.as_str());
         &text[..text.floor_char_boundary(MOST_HEADING)]
@@ -194,12 +194,12 @@ impl Source {
         passage.spot.bytes(self.raw.as_ref(), &passage.block, &part)
     }
 
-    /// Says whether it is a web page.
+    /// Returns whether the document is a web page.
     pub(crate) fn is_page(&self) -> bool {
         matches!(self.extension.as_str(), "html" | "htm" | "xhtml")
     }
 
-    /// The bytes of a passage with the tags around it: those that open it, and those behind its last word.
+    /// The bytes of a passage with the tags around it: its opening tags, and those after its last word.
     pub(crate) fn markup_around(&self, passage: &Passage) -> Option<Range<usize>> {
         let bytes = self.bytes(passage, &(0..passage.text.len()))?;
         let text = &self.raw.as_ref()?.text;
@@ -226,14 +226,14 @@ impl Source {
         Some(start..end)
     }
 
-    /// Where some words stand in a passage that stand at these bytes of the file.
+    /// The range of `words` in a passage for the occurrence inside these bytes of the file.
     pub(crate) fn words_at(&self, passage: &Passage, words: &str, bytes: &Range<usize>) -> Option<Range<usize>> {
         let mut found = passage.text.match_indices(words).map(|it| it.0..it.0 + words.len());
         found.find(|it| !it.is_empty() && self.bytes(passage, it).is_some_and(|it| bytes.contains(&it.start)))
     }
 
-    /// Passages that read as sentences. One that is longer than any paragraph was made by a machine; looking into it would
-    /// cost the square of its length.
+    /// Passages that hold running text. A passage longer than any paragraph is machine-made; searching it would be
+    /// quadratic.
     pub(crate) fn prose(&self) -> impl Iterator<Item = &Passage> {
         self.passages.iter().filter(|it| it.is_prose())
     }
@@ -251,7 +251,7 @@ fn role(kind: BlockKind, extension: &str, has_symbol: bool) -> Role {
     }
 }
 
-/// Says whether a tag ends a paragraph, or begins another one.
+/// Returns whether a tag ends a paragraph or begins another one.
 fn ends_block(tag: &str) -> bool {
     const BLOCKS: &[&str] = &[
         "p",
@@ -287,14 +287,14 @@ fn ends_block(tag: &str) -> bool {
     BLOCKS.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// The text between tags, on one line.
+/// HTML without its tags, on one line.
 pub(crate) fn plain(html: &str) -> String {
     static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new("<[^>]*>").expect("a constant"));
     let text = TAG.replace_all(html, "").replace("&amp;", "&").replace("&nbsp;", " ").replace("&#39;", "'");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The bytes between `<blockquote>` and `</blockquote>`, outermost ones.
+/// The byte ranges of the outermost `blockquote` elements.
 fn blockquotes(html: &str) -> Vec<Range<usize>> {
     let lower = html.to_ascii_lowercase();
     let mut found = Vec::new();
@@ -307,8 +307,8 @@ fn blockquotes(html: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Gives a table of a mail its place in the page that the mail holds, at or behind a byte, and returns where it ends. A page
-/// that is encoded has no such places.
+/// Gives a table of a mail its place in the HTML part, at or after a byte, and returns its end. An encoded HTML part has
+/// no such places.
 fn place_in_page(page: &Raw, block: &mut Block, from: usize) -> Option<usize> {
     let start = from + page.text[from..].find("<table")?;
     let anchor = Anchor { byte_start: Some(start as u64), ..Anchor::default() };
@@ -321,7 +321,7 @@ fn place_in_page(page: &Raw, block: &mut Block, from: usize) -> Option<usize> {
     Some(bytes.end)
 }
 
-/// Says whether the part of a file is what its reader calls a quotation.
+/// Returns whether the reader names this part of a file a quotation.
 fn is_quote_part(part: &str) -> bool {
     part.rsplit(", ").next() == Some("quote")
 }
@@ -339,7 +339,7 @@ fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<u
     marked && matches!(extension, "md" | "markdown" | "mdx" | "qmd" | "rmd" | "txt" | "text" | "eml" | "")
 }
 
-/// The language that a fence, a class or a notebook names.
+/// The language stated by a fence, a class or a notebook.
 fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<String> {
     static CLASS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:language|lang|highlight-source)-([A-Za-z0-9+#]+)").expect("a constant"));
@@ -360,7 +360,7 @@ fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<S
     named.map(|it| snippets::canonical_language(&it).to_string())
 }
 
-/// The language of the code of a notebook.
+/// The programming language of a notebook.
 fn kernel(notebook: &str) -> String {
     static KERNEL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#""(?:language|language_info)"\s*:\s*(?:\{[^}]*"name"\s*:\s*)?"([a-z+#]+)"#).expect("a constant")

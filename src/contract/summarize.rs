@@ -1,4 +1,4 @@
-//! SUMMARIZE: structures to decide with, never prose and never advice. What would be advice is withheld and only pointed at.
+//! SUMMARIZE: structured input for decisions, never prose or advice. Advice is withheld; only its place is given.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,9 @@ use crate::contract::words::{self, short};
 use crate::contract::{dates, filter, score};
 use crate::text::trimmed_sentences;
 
-/// What no summary says.
+/// Phrases that no summary may contain.
 pub(crate) const FORBIDDEN: [&str; 4] = ["best choice", "recommendation", "conclusion", "you should"];
 
-/// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let mut answer = match request.form.name {
         "coverage" => coverage(request, corpus),
@@ -28,17 +27,17 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     };
     let mut withheld = 0;
     without_advice(&mut answer.data, &mut withheld);
-    // What was asked is echoed there.
+    // Parameters echo the request.
     answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.unknown(
-            Unknown::new("withheld_wording", withheld).detail("the sources advise there; read them at their place"),
+            Unknown::new("withheld_wording", withheld).detail("the sources give advice there; read them in place"),
         );
     }
     Ok(answer)
 }
 
-/// The first text of an answer that has forbidden wording. Paths are names, whatever words they are made of.
+/// The first text with a forbidden phrase. Paths are names and exempt.
 pub(crate) fn advice_in(value: &Value) -> Option<&str> {
     match value {
         Value::String(text) => is_advice(text).then_some(text),
@@ -56,7 +55,7 @@ fn is_advice(text: &str) -> bool {
     FORBIDDEN.iter().any(|it| lower.contains(it))
 }
 
-/// Takes texts with forbidden wording out, wherever they stand; their places stay.
+/// Replaces texts with forbidden phrases by null, at any depth; their places stay.
 fn without_advice(value: &mut Value, withheld: &mut usize) {
     match value {
         Value::String(text) if is_advice(text) => {
@@ -146,7 +145,8 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
     answer
 }
 
-/// Whether an approach belongs to a question: its words stand in its documents. A question of few words takes all.
+/// Returns whether an approach fits the question: one of its documents contains a stem of it. A question without stems
+/// fits all.
 fn fits(approach: &Approach, question: &str, corpus: &Corpus) -> bool {
     let wanted = words::stems(question);
     wanted.is_empty()
@@ -157,7 +157,7 @@ fn fits(approach: &Approach, question: &str, corpus: &Corpus) -> bool {
             .any(|paper| wanted.iter().any(|it| paper.reading.terms.contains_key(it)))
 }
 
-/// The first column of tables whose head names what is asked for.
+/// The first column of tables with a header word of the question.
 fn table_options(corpus: &Corpus, question: &str) -> Vec<String> {
     let wanted = words::stems(question);
     let mut found = Vec::new();
@@ -171,7 +171,7 @@ fn table_options(corpus: &Corpus, question: &str) -> Vec<String> {
     found
 }
 
-/// What documents say about the options and the question.
+/// Statements about the options and the question, by topic.
 fn topics(corpus: &Corpus, question: &str, options: &BTreeSet<String>) -> Vec<Topic> {
     let mut wanted: BTreeSet<String> = words::stems(question).into_iter().collect();
     wanted.extend(options.iter().flat_map(|it| words::stems(it)));
@@ -182,7 +182,7 @@ fn topics(corpus: &Corpus, question: &str, options: &BTreeSet<String>) -> Vec<To
     claims::topics(relevant)
 }
 
-/// What more than one document says of a topic.
+/// A statement that more than one document makes.
 fn agreement(topic: &Topic) -> Option<Value> {
     let (side, _) = topic.sides();
     let count = files(&side).len();
@@ -234,7 +234,7 @@ fn mentioned(paper: &Paper) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for passage in paper.reading.passages.iter().filter(|it| matches!(it.part, Part::Text | Part::Item | Part::Table)) {
         let dated = dates::find(&passage.text);
-        // Sentences are found once for all dates of a passage: a log is one passage of thousands.
+        // Sentences are split once per passage: a log is one passage with thousands of dates.
         let sentences = if dated.is_empty() { Vec::new() } else { trimmed_sentences(&passage.text) };
         for date in dated {
             let Some(iso) = date.iso else { continue };
@@ -250,7 +250,7 @@ fn mentioned(paper: &Paper) -> Vec<(String, Value)> {
     found
 }
 
-/// Documents by fields: facts by their names, anything else by what documents state as `key: value`.
+/// A table of documents by fields: facts by name, other fields from stated `key: value` pairs.
 fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     // Every row has these two anyway.
     let columns: Vec<&str> = request.texts("schema").into_iter().filter(|it| !["file", "path"].contains(it)).collect();
@@ -279,7 +279,7 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
         rows.push(Value::Array(row));
     }
     for (column, count) in unknown {
-        // The cells without a value are seen in the rows.
+        // The rows show which cells are empty.
         answer.unknown(Unknown::new("no_value", count).detail(column));
     }
     let cells = papers.len() * columns.len();

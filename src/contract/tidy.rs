@@ -1,10 +1,10 @@
-//! Code without the differences that mean nothing. Only what no parser is needed for; doing it twice changes nothing.
+//! Normalizes code without a parser: removes differences that carry no meaning. Every normalizer is idempotent.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// No white space at the ends of lines, no tabs before them, at most one empty line, none at the ends.
+/// Strips trailing white space and outer empty lines, expands leading tabs, and keeps at most one empty line in a row.
 pub(crate) fn plain(code: &str) -> String {
     tidied(code, 1)
 }
@@ -27,8 +27,8 @@ fn tidied(code: &str, most_empty: usize) -> String {
     lines.join("\n")
 }
 
-/// What black does to Python, as far as it can be done line by line: also double quotes, a space after commas and around
-/// `=` of assignments, and two empty lines before functions and classes at the left.
+/// Formats Python like black, as far as that works line by line: in addition double quotes, a space after commas and
+/// around `=` in assignments, and two empty lines before top-level functions and classes.
 pub(crate) fn black(code: &str) -> String {
     static COMMA: LazyLock<Regex> = LazyLock::new(|| Regex::new(r",([^\s)\]}])").expect("a constant"));
     static ASSIGN: LazyLock<Regex> =
@@ -54,7 +54,7 @@ pub(crate) fn black(code: &str) -> String {
     lines.join("\n")
 }
 
-/// `'text'` as `"text"`, where no other quotation mark is on the line.
+/// Writes `'text'` as `"text"`, if the line has no other quotation mark.
 fn double_quotes(line: &str) -> String {
     let simple = !line.contains('"') && !line.contains('\\') && !line.contains('#') && line.matches('\'').count() == 2;
     if simple && !line.contains("'''") { line.replace('\'', "\"") } else { line.to_string() }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tidying_twice_changes_nothing_more() {
+    fn normalizers_are_idempotent() {
         let code = "\n\nimport os\t \ndef f(a,b):\n\tx=1\n\n\n\n\treturn 'y'\nclass C:\n  pass\n\n";
         for tidy in [plain, black] {
             let once = tidy(code);

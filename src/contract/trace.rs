@@ -1,4 +1,4 @@
-//! TRACE: who names whom, as nodes and edges.
+//! TRACE: the citation graph of a view, as nodes and edges.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +12,6 @@ use crate::contract::refusal::Outcome;
 use crate::contract::validate::Request;
 use crate::model::FileId;
 
-/// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let edges = graph_of::edges(corpus);
     let mut answer = match request.form.name {
@@ -32,7 +31,7 @@ fn node(paper: &Paper) -> Value {
     json!({"id": format!("f{}", paper.file), "file": paper.file, "title": paper.reading.facts.title, "date": paper.reading.facts.published_at})
 }
 
-/// Every document, and every work that one of them names.
+/// Returns every document, and every work that a document cites.
 fn citations(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
     let mut answer = Answer::new("an edge for every reference and link; targets by name, DOI, arXiv id and title");
     let works: BTreeSet<&Node> = edges.iter().map(|it| &it.to).filter(|it| matches!(it, Node::Work(_))).collect();
@@ -75,7 +74,7 @@ fn authority(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
     answer
 }
 
-/// Everything that names a document, or something that names it, with how far away it is.
+/// Returns every document that cites the source directly or indirectly, with its distance.
 fn influence(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Outcome<Answer> {
     let source = corpus.paper(&request.fields["source"], "source")?;
     let cited = graph_of::cited_by(corpus, edges);
@@ -145,13 +144,13 @@ fn freshness(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
     answer
 }
 
-/// The date of a document, and whether it states it.
+/// The date of a document, and whether the document states it.
 pub(crate) fn dated(paper: &Paper) -> (i64, bool) {
     let stated = paper.reading.facts.published_at.as_deref().and_then(dates::moment);
     (stated.unwrap_or(paper.modified_ns), stated.is_some())
 }
 
-/// The moment that ages are counted from: the one that is given, or that of the newest document.
+/// The reference date for ages: the requested one, else the date of the newest document.
 pub(crate) fn baseline(request: &Request, corpus: &Corpus) -> i64 {
     let given = request.text("baseline_date").and_then(dates::moment);
     given.or_else(|| corpus.papers.iter().map(|it| dated(it).0).max()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! A request is checked whole before anything is done: names against the registry, values against their kinds, and fields
+//! Validates a whole request before any work starts: names against the registry, values against their kinds, and fields
 //! against each other.
 
 use serde_json::{Map, Value};
@@ -10,16 +10,16 @@ use crate::contract::words::short;
 use crate::contract::{dates, detect, render, summarize};
 use crate::verbs::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
 
-/// A request that passed: every field is known and of its kind.
+/// A valid request: every field is known and of its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: &'static Verb,
     pub(crate) form: &'static Form,
-    /// Sorted by name, choices as the registry writes them.
+    /// Sorted by name; choices in the registry's spelling.
     pub(crate) fields: Map<String, Value>,
 }
 
-/// Checks a request.
+/// Validates a request.
 pub(crate) fn request(verb: &str, mut given: Map<String, Value>) -> Outcome<Request> {
     let verb = verbs::verb(verb).ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", verb, NAMES))?;
     let form = form_of(verb, given.remove("form"))?;
@@ -51,7 +51,7 @@ pub(crate) fn request(verb: &str, mut given: Map<String, Value>) -> Outcome<Requ
     Ok(request)
 }
 
-/// Checks what an answer says: a summary with forbidden wording is never given.
+/// Checks the wording of an answer: a summary with forbidden phrases is never returned.
 pub(crate) fn wording(verb: &Verb, answer: &Answer) -> Outcome<()> {
     if verb.name != "SUMMARIZE" {
         return Ok(());
@@ -61,7 +61,7 @@ pub(crate) fn wording(verb: &Verb, answer: &Answer) -> Outcome<()> {
     {
         return Ok(());
     }
-    Err(Refusal::new(Cause::Internal, "the summary would have advised, and is withheld")
+    Err(Refusal::new(Cause::Internal, "the summary contains advice, and is withheld")
         .action("EXTRACT and COMPARE give the sources word by word"))
 }
 
@@ -94,7 +94,7 @@ fn form_of(verb: &'static Verb, given: Option<Value>) -> Outcome<&'static Form> 
     }
 }
 
-/// A field of another form asks back; any other has a nearest name.
+/// The error for an unknown field. It names the form that has the field, or the nearest field name.
 fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[&str]) -> Refusal {
     let elsewhere = verb.forms.iter().find(|it| it.fields.iter().any(|field| field.name == name));
     let refusal = Refusal::unknown(Cause::UnknownField, &format!("field of {}", called(verb, form)), name, known);
@@ -169,7 +169,7 @@ fn choice(path: &str, value: &Value, known: &'static [&'static str]) -> Outcome<
 fn file(path: &str, value: Value) -> Outcome<Value> {
     match &value {
         Value::Number(number) if number.as_i64().is_some_and(|it| it >= 0) => Ok(value),
-        // A number is one in whatever way it is written: a command line has texts only.
+        // Numbers are accepted as text, because a command line has only texts.
         Value::String(text) => match text.trim().parse::<u32>() {
             Ok(number) => Ok(number.into()),
             Err(_) if !text.trim().is_empty() => Ok(value),
@@ -218,7 +218,7 @@ fn object(path: &str, value: Value, fields: &[Field]) -> Outcome<Value> {
     Ok(Value::Object(checked))
 }
 
-/// Fields that only make sense, or only exclude each other, together.
+/// Checks fields that require or exclude each other.
 fn related(request: &Request) -> Outcome<()> {
     if request.has("view") && request.has("session") {
         return Err(either("view", "session"));
@@ -243,7 +243,7 @@ fn related(request: &Request) -> Outcome<()> {
 }
 
 fn either(one: &str, other: &str) -> Refusal {
-    let refusal = Refusal::new(Cause::Ambiguous, format!("both `{one}` and `{other}` are given: which?"));
+    let refusal = Refusal::new(Cause::Ambiguous, format!("both `{one}` and `{other}` are given"));
     refusal.field(other).action(format!("leave out `{one}` or `{other}`"))
 }
 
@@ -256,9 +256,9 @@ fn ingest(request: &Request) -> Outcome<()> {
     match sources.as_slice() {
         [] => Err(Refusal::new(Cause::MissingField, "INGEST needs `paths`, `urls` or `session`")
             .field("paths")
-            .action("name what to bring in")),
+            .action("name the files, folders or pages to index")),
         ["session"] if !request.flag("refetch_failed") => {
-            Err(Refusal::new(Cause::Ambiguous, "what is to be done with the session?")
+            Err(Refusal::new(Cause::Ambiguous, "`session` needs `refetch_failed`")
                 .field("refetch_failed")
                 .action("set `refetch_failed`, or name `paths`"))
         }
@@ -276,7 +276,7 @@ fn ingest(request: &Request) -> Outcome<()> {
 fn delta(request: &Request) -> Outcome<()> {
     let given: Vec<&str> = ["since", "baseline", "watch"].into_iter().filter(|it| request.has(it)).collect();
     match given.as_slice() {
-        [] => Err(Refusal::new(Cause::Ambiguous, "changed since what?")
+        [] => Err(Refusal::new(Cause::Ambiguous, "DELTA needs `since`, `baseline` or `watch`")
             .field("since")
             .action("set one of `since`, `baseline` and `watch`")),
         ["since", "watch"] | ["baseline", "watch"] | [_] => Ok(()),
@@ -313,8 +313,8 @@ fn explain(request: &Request) -> Outcome<()> {
     }
 }
 
-/// Checks what has a grammar of its own, and the filters of EXTRACT, which its schema decides; those are returned as the
-/// registry names them.
+/// Parses the filter of QUERY, and checks the filters of EXTRACT against its schema; returns the latter in the registry's
+/// spelling.
 fn filters(request: &Request) -> Outcome<Option<Value>> {
     if request.verb.name == "QUERY" {
         Filter::parse(request.text("filter").unwrap_or_default())?;
@@ -357,14 +357,14 @@ impl Request {
         self.fields.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// The page of a list that is wanted: most, and how many to pass over.
+    /// The requested page of a list: limit and offset.
     pub(crate) fn page(&self) -> (usize, usize) {
         let most = self.whole("limit").map_or(100, |it| it as usize);
         (most, self.whole("offset").map_or(0, |it| it as usize))
     }
 
-    /// The request as it is kept and hashed: the same for the same question, however it was written. How the answer is
-    /// printed and whether it is waited for are no part of the question; whether its prose is cut is.
+    /// The request in the form that is stored and hashed, equal for equal questions. The output format and `async` are not
+    /// part of the question; `verbose` is.
     pub(crate) fn canonical(&self) -> Value {
         let asks =
             |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);

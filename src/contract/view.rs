@@ -1,5 +1,5 @@
-//! Views: which documents a request is about. A session stays as it was, a saved filter looks at what was known when it
-//! was saved, a set names its files, and an evolving view follows the index.
+//! Views: the set of documents of a request. A session is a snapshot and never changes. A saved query covers the files
+//! that were known when it was saved. A set lists its files. An evolving view follows the index.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,27 +18,27 @@ use crate::contract::select::{self, Sight};
 use crate::contract::validate::Request;
 use crate::model::{FileFilter, FileId, Scope};
 
-/// A view as it is kept.
+/// A view as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum View {
-    /// The files of one ingest run.
+    /// The files of one INGEST run.
     Session { session: i64 },
-    /// A filter over the files that were known when it was saved.
+    /// A filter over the files that were known when the view was saved.
     Query {
         filter: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since: Option<String>,
-        /// The last file that was known.
+        /// The highest file id that was known then.
         upto: FileId,
     },
-    /// These files, with the paths that they had: one that vanishes can still be named.
+    /// These files, with their paths at the time, so that a deleted one can still be named.
     Set {
         files: Vec<FileId>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String>,
     },
-    /// A filter over all files, now.
+    /// A filter over all files at the time of the request.
     Evolving {
         filter: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,25 +46,25 @@ pub(crate) enum View {
     },
 }
 
-/// What a view comes to: what the catalog is asked, and what is asked of each file.
+/// A resolved view: the catalog query, and the conditions on each file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// As the envelope names it.
+    /// The view as shown in the envelope.
     pub(crate) shown: Value,
     pub(crate) base: FileFilter,
     pub(crate) files: Option<BTreeSet<FileId>>,
-    /// Whether the files are named one by one: then a skipped one is told instead of left out.
+    /// Whether the files are listed one by one. Then an unreadable file is reported, not left out.
     pub(crate) is_explicit: bool,
-    /// Files that belong to it even when the catalog no longer knows them, with their paths.
+    /// Files that belong to the view even if they are no longer in the catalog, with their paths.
     pub(crate) named: Vec<(FileId, String)>,
     pub(crate) upto: Option<FileId>,
     pub(crate) filters: Vec<Filter>,
-    /// The session that answers instead of the catalog.
+    /// The session snapshot that answers instead of the catalog.
     pub(crate) past: Option<Arc<Past>>,
 }
 
 impl Selection {
-    /// Everything of a scope.
+    /// All files of a scope.
     pub(crate) fn all(scope: &Scope) -> Selection {
         Selection {
             shown: json!({"type": "warehouse"}),
@@ -73,20 +73,20 @@ impl Selection {
         }
     }
 
-    /// What lies at or below a path.
+    /// The files at or below a path.
     pub(crate) fn under(scope: &Scope, path: PathBuf) -> Selection {
         let mut selection = Selection::all(scope);
         selection.base.under = Some(path);
         selection
     }
 
-    /// The files of a session, as it was.
+    /// The files of a session as they were when it was made.
     pub(crate) fn session(scope: &Scope, past: Arc<Past>) -> Selection {
         let shown = json!({"type": "session", "session": past.session});
         Selection { shown, past: Some(past), ..Selection::all(scope) }
     }
 
-    /// The files of a saved view that is no session. Durations of an evolving view are counted back from `now_ns`.
+    /// The files of a saved view other than a session. Durations of an evolving view count back from `now_ns`.
     pub(crate) fn saved(scope: &Scope, name: &str, view: &View, now_ns: i64) -> Outcome<Selection> {
         let mut selection = Selection::all(scope);
         let (kind, filter, since) = match view {
@@ -110,7 +110,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Leaves only these files.
+    /// Restricts the view to these files.
     pub(crate) fn only(&mut self, files: impl IntoIterator<Item = FileId>) {
         let files: BTreeSet<FileId> = files.into_iter().collect();
         self.named.retain(|it| files.contains(&it.0));
@@ -118,19 +118,19 @@ impl Selection {
         self.is_explicit = true;
     }
 
-    /// Adds the condition of a QUERY.
+    /// Adds the filter of a QUERY request.
     pub(crate) fn add_filter(&mut self, request: &Request) -> Outcome<()> {
         let filter = request.text("filter").filter(|_| request.verb.name == "QUERY");
         self.filters.extend(filter.map(Filter::parse).transpose()?);
         Ok(())
     }
 
-    /// Says whether a row belongs to it. A condition that cannot be decided does not hold.
+    /// Returns whether a file belongs to the view. A condition that cannot be evaluated is false.
     pub(crate) fn holds(&self, sight: &Sight<'_>) -> bool {
         self.files.as_ref().is_none_or(|it| it.contains(&sight.row.id)) && self.fits(sight)
     }
 
-    /// Says whether a file of an earlier session belonged to it then: by what the session knows of it.
+    /// Returns whether a file of an earlier session belonged to the view then, judged by what the session recorded.
     pub(crate) fn held(&self, file: &SessionFile) -> bool {
         let columns = select::columns(&self.filters);
         let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
@@ -147,7 +147,7 @@ impl Selection {
     }
 }
 
-/// What a request says of its view.
+/// The view that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Named<'r> {
     Warehouse,
@@ -155,7 +155,7 @@ pub(crate) enum Named<'r> {
     Session(i64),
 }
 
-/// Which view a request names.
+/// Reads the view that a request names.
 pub(crate) fn named(request: &Request) -> Named<'_> {
     match (request.text("view"), request.whole("session")) {
         (Some(name), _) => Named::View(name),
@@ -164,7 +164,7 @@ pub(crate) fn named(request: &Request) -> Named<'_> {
     }
 }
 
-/// What is asked about views.
+/// A request to manage views.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Asked {
     Create {
@@ -174,11 +174,11 @@ pub(crate) enum Asked {
     List,
     Show(String),
     Delete(String),
-    /// Forgets a session with its texts.
+    /// Deletes a session and its texts.
     DeleteSession(i64),
 }
 
-/// A view that is to be: files are not looked up yet.
+/// A view to be created; its files are not resolved yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Draft {
     Session(i64),
@@ -188,10 +188,10 @@ pub(crate) enum Draft {
 
 const FIELDS: [&str; 9] = ["action", "name", "filter", "files", "urls", "session", "since", "auto_update", "format"];
 
-/// Longest filter that is kept, in bytes: beyond any that a person writes.
+/// Most bytes of a stored filter: more than any person writes.
 const MOST_FILTER: usize = 32 << 10;
 
-/// Checks a request about views.
+/// Parses and checks a request to manage views.
 pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
     let mut fields = Map::new();
     for (name, value) in given {
@@ -223,7 +223,7 @@ pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
         Some("show") => Ok(Asked::Show(name()?)),
         Some("delete") => match (fields.get("name"), fields.get("session")) {
             (None, Some(session)) => session_number(session).map(Asked::DeleteSession),
-            (Some(_), Some(_)) => Err(Refusal::new(Cause::Ambiguous, "a view or a session: which is to be deleted?")
+            (Some(_), Some(_)) => Err(Refusal::new(Cause::Ambiguous, "both `name` and `session` are given")
                 .field("session")
                 .action("leave out `name` or `session`")),
             (_, None) => Ok(Asked::Delete(name()?)),
@@ -237,13 +237,13 @@ pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
             Err(Refusal::unknown(Cause::UnknownForm, "action", other, &["create", "list", "show", "delete"])
                 .field("action"))
         }
-        None => Err(Refusal::new(Cause::Ambiguous, "what is to be done with views?")
+        None => Err(Refusal::new(Cause::Ambiguous, "a view request needs an `action`")
             .field("action")
             .action("set `action` to create, list, show or delete")),
     }
 }
 
-/// Only a view that is made has more than a name; what says nothing to an action is not passed over in silence.
+/// Rejects fields that the action does not use: only `create` takes more than a name.
 fn no_more_than(action: Option<&str>, fields: &Map<String, Value>) -> Outcome<()> {
     let known: &[&str] = match action {
         Some("list") => &["action", "format"],
@@ -261,7 +261,7 @@ fn no_more_than(action: Option<&str>, fields: &Map<String, Value>) -> Outcome<()
     }
 }
 
-/// A name that can be typed, shown and told apart: no blanks at its ends, no signs that a shell or a path reads.
+/// Checks that a name is easy to type and to tell apart: no blanks at its ends, no shell or path characters.
 fn check_name(name: &str) -> Outcome<()> {
     let is_plain = |it: char| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_' | '.');
     if name.starts_with(char::is_alphanumeric) && !name.ends_with(' ') && name.chars().all(is_plain) {
@@ -279,7 +279,7 @@ fn session_number(given: &Value) -> Outcome<i64> {
 
 fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<String>) -> Outcome<Draft> {
     if fields.contains_key("files") && fields.contains_key("urls") {
-        return Err(Refusal::new(Cause::Ambiguous, "both `files` and `urls` are given: which?").field("urls"));
+        return Err(Refusal::new(Cause::Ambiguous, "both `files` and `urls` are given: give one of them").field("urls"));
     }
     let files = fields.get("files").or(fields.get("urls"));
     let session = fields.get("session");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_made_of_one_thing() {
+    fn create_needs_exactly_one_source() {
         let filter = |since: Option<&str>, follows| Draft::Filter {
             filter: "has_abstract".into(),
             since: since.map(Into::into),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_plain_and_what_is_deleted_is_named_once() {
+    fn view_names_are_plain_and_delete_takes_one_target() {
         let request = |it: Value| asked(it.as_object().unwrap()).map_err(|it| it.cause);
         for (name, is_plain) in [
             ("recent docs", true),

@@ -1,4 +1,4 @@
-//! What there is beside the verbs: views, kept results, help and schemas. Jobs are in `jobs`.
+//! The management calls: views, stored results, help and schemas. Jobs are in `jobs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +13,22 @@ use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Files that `view show` lists.
+/// Most files that `view show` lists.
 const SHOWN: usize = 100;
 
-/// Most views of an owner: all of them are looked through for one.
+/// Most views of an owner: finding one scans all of them.
 const MOST_VIEWS: usize = 200;
 
-/// Makes sure that an owner may keep one more of something.
+/// Checks that an owner may store one more item.
 pub(crate) fn one_more(what: &str, kept: usize, most: usize, cure: &str) -> Outcome<()> {
     if kept < most {
         return Ok(());
     }
-    Err(Refusal::new(Cause::OutOfRange, format!("there are {kept} {what}, as many as are kept")).action(cure))
+    Err(Refusal::new(Cause::OutOfRange, format!("there are {kept} {what}, which is the limit")).action(cure))
 }
 
 impl Contract {
-    /// Answers what is no verb.
+    /// Answers a management call.
     pub(crate) async fn beside(&self, name: &str, given: &Map<String, Value>) -> Result<Made> {
         if let Err(refusal) = known_format(name, given) {
             return Ok((self.refused(None, name, &refusal), Some(refusal.code), false));
@@ -37,7 +37,7 @@ impl Contract {
             "VIEW" => self.views(given).await,
             "JOB" => self.job(given).await,
             "RESULT" => match self.kept(given).await {
-                // Exactly as it was.
+                // A stored result is returned unchanged.
                 Ok(envelope) => return Ok((envelope, None, false)),
                 Err(refusal) => Err(refusal),
             },
@@ -46,7 +46,7 @@ impl Contract {
         };
         match done {
             Ok(data) => {
-                let mut answer = Answer::new("kept by vic");
+                let mut answer = Answer::new("stored by vic");
                 answer.data = data;
                 answer.coverage = Some(1.0);
                 Ok((envelope::answer("", name, "", &Value::Null, 1.0, &answer), None, false))
@@ -111,9 +111,9 @@ impl Contract {
             }
             Draft::Filter { filter, since, follows: true } => View::Evolving { filter, since },
             Draft::Filter { filter, since, follows: false } => {
-                // By the caller's files alone: the last number of all of them would tell how many others have.
+                // Only the caller's files count: the highest id of all files would reveal how many files others have.
                 let ids = self.select(&view::Selection::all(&self.scope)).await?;
-                // The moment stays where it is: only what follows the index follows the clock.
+                // A saved query stores the moment: only an evolving view follows the clock.
                 let since = since.and_then(|it| dates::since(&it, now_ns())).map(dates::written);
                 View::Query { filter, since, upto: ids.last().copied().unwrap_or(0) }
             }
@@ -129,7 +129,7 @@ impl Contract {
         Ok(with_name(&name, &view))
     }
 
-    /// Files that are named by number, by path, or by the end of one, with their paths.
+    /// Resolves files by number, path or end of path; returns them with their paths.
     async fn found(&self, files: &[Value]) -> Outcome<BTreeMap<FileId, String>> {
         let known = self.paths(&view::Selection::all(&self.scope)).await?;
         let names: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
@@ -137,7 +137,7 @@ impl Contract {
         Ok(known.into_iter().filter(|it| ids.contains(&it.0)).collect())
     }
 
-    /// The name of a view that is made of a session.
+    /// The name of the view that uses a session.
     pub(crate) async fn view_of_session(&self, wanted: i64) -> Outcome<Option<String>> {
         let is_made = |view: &View| matches!(view, View::Session { session } if *session == wanted);
         Ok(self.all_views().await?.into_iter().find(|it| is_made(&it.1)).map(|it| it.0))
@@ -154,7 +154,7 @@ impl Contract {
         Ok(blocking(move || reader.parts.book.sessions(&owner)).await?)
     }
 
-    /// A saved view by its name.
+    /// Loads a saved view by name.
     pub(crate) async fn saved(&self, name: &str) -> Outcome<View> {
         let all = self.all_views().await?;
         let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
@@ -167,13 +167,13 @@ impl Contract {
 
     async fn kept(&self, given: &Map<String, Value>) -> Outcome<Value> {
         one_of(given, &["id", "format"])?;
-        let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which result?").field("id"))?;
+        let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "`id` is missing").field("id"))?;
         let booked = self.booked(id).await?.ok_or_else(|| past::no_result(id, "id"))?;
         parsed(&booked.envelope)
     }
 }
 
-/// What is beside the verbs has no tables; a kept result may have one.
+/// Checks the format: management calls have no tables; a stored result may have one.
 fn known_format(name: &str, given: &Map<String, Value>) -> Outcome<()> {
     const FORMATS: [&str; 3] = ["json", "yaml", "csv"];
     let known = if name == "RESULT" { &FORMATS[..] } else { &FORMATS[..2] };

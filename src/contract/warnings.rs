@@ -1,4 +1,4 @@
-//! Cautionary sentences, by cue words with a strength each.
+//! Warnings: sentences with cue words of a given strength.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::contract::words::short;
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
-/// How strong a warning is.
+/// The strength of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Strength {
     Low,
@@ -82,7 +82,7 @@ const CUES: &[(Strength, &[&str])] = &[
     ),
 ];
 
-/// One warning.
+/// A warning sentence.
 pub(crate) struct Warning {
     pub(crate) strength: Strength,
     cue: &'static str,
@@ -101,7 +101,7 @@ impl Warning {
     }
 }
 
-/// Finds the warnings of a document that are at least so strong.
+/// Finds the warnings of a document with at least this strength.
 pub(crate) fn find(paper: &Paper, least: Strength) -> Vec<Warning> {
     let mut found = Vec::new();
     for passage in paper.reading.prose() {

@@ -1,4 +1,4 @@
-//! DELTA of one field of one file: of its text a diff, of what it holds lists, of everything else the value then and now.
+//! DELTA of one field of one file: a diff of its text, added and removed items of its lists, or a value before and after.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -20,32 +20,32 @@ use crate::contract::select::Sight;
 use crate::contract::validate::Request;
 use crate::model::{FileKind, FileState};
 
-/// What can be watched beside the metadata: the text, and what it holds.
+/// The fields besides metadata: the text, and the lists that it holds.
 pub(crate) const PARTS: [&str; 9] =
     ["content", "headings", "tables", "code", "references", "quotes", "definitions", "citations", "links"];
 
-/// Lines around a difference that a text diff shows.
+/// Context lines around each difference in a text diff.
 const AROUND: usize = 1;
 
-/// A document then or now: its row, its facts and its text, as far as they are known.
+/// One state of a document: its row, facts and text, as far as known.
 struct State<'s> {
     file: &'s SessionFile,
     facts: Option<Facts>,
     reading: Option<&'s Reading>,
 }
 
-/// The field of a watch as it is looked up.
+/// The field of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Watched<'r> {
-    /// One of [`PARTS`].
+    /// A name in [`PARTS`].
     Part(&'static str),
-    /// A field that filters know.
+    /// A metadata field that filters know.
     Metadata(&'static Known),
-    /// What documents state as `key: value`.
+    /// A key that documents state as `key: value`.
     Stated(&'r str),
 }
 
-/// Looks a field up; one that is neither a part nor metadata is what documents state.
+/// Resolves a field name. A name that is neither a part nor metadata is a stated key.
 pub(crate) fn watched(name: &str) -> Watched<'_> {
     match PARTS.iter().find(|it| it.eq_ignore_ascii_case(name)) {
         Some(part) => Watched::Part(part),
@@ -53,14 +53,14 @@ pub(crate) fn watched(name: &str) -> Watched<'_> {
     }
 }
 
-/// One field of one file, then and now.
+/// Compares one field of one file with the baseline.
 pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome<Answer> {
     let name = request.text("field").unwrap_or("content");
     let field = watched(name);
     let before = earlier.and_then(|it| it.files.values().next());
     let paper = corpus.papers.first();
     let (Some(earlier), Some(before)) = (earlier, before) else {
-        return Err(Refusal::new(Cause::UnknownSession, "no session knows an earlier state of the file")
+        return Err(Refusal::new(Cause::UnknownSession, "no session holds an earlier state of the file")
             .field("watch")
             .action("INGEST the file; DELTA then compares with that session"));
     };
@@ -91,7 +91,7 @@ pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>)
         }
         Watched::Metadata(known) => {
             let is_text = matches!(known.origin, Origin::Fact(_));
-            // What is counted in a text does not change with who counts.
+            // Facts of an unchanged text are compared in their current form, so that a newer parser shows no change.
             let then = if is_text && same_text { now.as_ref() } else { Some(&then) };
             old_and_new(
                 &mut answer,
@@ -115,7 +115,7 @@ pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>)
     Ok(answer)
 }
 
-/// A key that neither state has is a slip of the pen.
+/// Rejects a key that neither state has.
 fn refuse_unknown_key(key: &str, paper: &Paper, then: Option<&Reading>) -> Outcome<()> {
     let stated = paper.reading.stated.keys().chain(then.into_iter().flat_map(|it| it.stated.keys()));
     let mut names: Vec<&str> = stated.map(String::as_str).collect();
@@ -154,7 +154,7 @@ fn facts_then(file: &SessionFile, earlier: &Earlier) -> Option<Facts> {
     kept.or_else(|| earlier.readings.get(&file.file).map(|it| it.facts.clone()))
 }
 
-/// The value of a field of the metadata; none where nobody knows.
+/// The value of a metadata field; `None` if unknown.
 fn metadata(state: &State<'_>, known: &'static Known) -> Option<Value> {
     let columns: [Column; 1] = match known.origin {
         Origin::Catalog(column) => [column],
@@ -166,7 +166,7 @@ fn metadata(state: &State<'_>, known: &'static Known) -> Option<Value> {
     is_known.then(|| sight.datum(known).map_or(Value::Null, |it| it.value()))
 }
 
-/// Shows a value before and after. The outer none is a file that is not there, the inner one what nobody knows.
+/// Shows a value before and after. The outer `None` is a missing file, the inner an unknown value.
 fn old_and_new(answer: &mut Answer, data: &mut Value, before: Option<Option<Value>>, after: Option<Option<Value>>) {
     data["before"] = before.clone().flatten().unwrap_or_default();
     data["after"] = after.clone().flatten().unwrap_or_default();
@@ -186,7 +186,7 @@ fn lost(answer: &mut Answer, data: &Value) {
     answer.confidence = 0.5;
 }
 
-/// A part of a text: of the content the diff, of lists what came and what went.
+/// Compares a part of a text: a diff of the content, added and removed items of lists.
 fn watch_part(
     request: &Request,
     answer: &mut Answer,
@@ -218,7 +218,7 @@ fn watch_part(
     data["removed"] = json!(not_in(&old, &new));
 }
 
-/// What is in one list and not in the other, in its order.
+/// The items of one list that are not in the other, in order.
 fn not_in<'a>(all: &'a [String], others: &[String]) -> Vec<&'a String> {
     let others: HashSet<&String> = others.iter().collect();
     all.iter().filter(|it| !others.contains(it)).collect()
@@ -229,8 +229,8 @@ fn text_of(reading: Option<&Reading>) -> String {
     passages.map(|it| format!("{}\n", it.text.trim_end())).collect()
 }
 
-/// The lines of a text diff with a little around each difference; `@@` parts places that are not neighbours. Says as well
-/// whether the search had not ended at that moment.
+/// The lines of a unified diff with a little context; `@@` separates distant hunks. Also returns whether the deadline cut
+/// the search.
 fn diff(old: &str, new: &str, until: Instant) -> (Vec<String>, bool) {
     let diff = TextDiff::configure().deadline(until).diff_lines(old, new);
     let is_coarse = Instant::now() > until && old != new;
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_diff_out_of_time_shows_all_lines_and_says_that_it_is_coarse() {
+    fn text_diff_past_deadline_is_coarse() {
         let text = |from: usize| (from..from + 400).map(|it| format!("line {}\n", it % 7 * it)).collect::<String>();
         let (old, new) = (text(0), text(20));
         let now = Instant::now();
@@ -266,11 +266,11 @@ mod tests {
         assert!(!is_coarse);
         let (coarse, is_coarse) = diff(&old, &new, now);
         assert!(is_coarse && coarse.len() > fine.len(), "{} {}", coarse.len(), fine.len());
-        assert_eq!(diff(&old, &old, now), (vec![], false), "what is the same needs no time");
+        assert_eq!(diff(&old, &old, now), (vec![], false), "equal texts need no time");
     }
 
     #[test]
-    fn what_came_and_what_went_is_told_in_its_order() {
+    fn not_in_keeps_list_order() {
         let [old, new] = [["a", "b", "c"], ["d", "b", "a"]].map(|it| it.map(String::from).to_vec());
         assert_eq!((not_in(&new, &old), not_in(&old, &new)), (vec![&new[0]], vec![&old[2]]));
     }

@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
 
-/// Words that say nothing of a topic.
+/// Words without a topic.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "above", "after", "again", "all", "also", "an", "and", "any", "are", "as", "at", "be", "because",
     "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "each",
@@ -21,7 +21,7 @@ const STOP_WORDS: &[&str] = &[
     "who", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Says whether a word says nothing of a topic.
+/// Returns whether a word carries no topic.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
@@ -31,18 +31,18 @@ pub(crate) fn stem(word: &str) -> String {
     STEMMER.stem(&word.to_lowercase()).into_owned()
 }
 
-/// Returns the words of a text with their bytes.
+/// Returns the words of a text with their byte ranges.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     text.unicode_word_indices().map(|(at, word)| (at..at + word.len(), word))
 }
 
-/// Returns the stems of the words that say something, in order.
+/// Returns the stems of a text in order, without stop words.
 pub(crate) fn stems(text: &str) -> Vec<String> {
     let telling = words(text).map(|it| it.1.to_lowercase()).filter(|it| !is_stop_word(it));
     telling.map(|it| STEMMER.stem(&it).into_owned()).collect()
 }
 
-/// Counts the stems of a text that say something; single letters and bare numbers do not.
+/// Counts the stems of a text, without stop words, single letters and bare numbers.
 pub(crate) fn terms(text: &str) -> BTreeMap<String, u32> {
     let mut terms = BTreeMap::new();
     for stem in stems(text) {
@@ -53,7 +53,7 @@ pub(crate) fn terms(text: &str) -> BTreeMap<String, u32> {
     terms
 }
 
-/// Returns a text on one line, at most so many characters of it.
+/// Returns a text on one line, cut to `most` characters.
 pub(crate) fn short(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
@@ -62,7 +62,7 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// Share of the stems that two lists have in common, 0 to 1.
+/// The Jaccard similarity of two lists of stems, 0 to 1.
 pub(crate) fn overlap(a: &[String], b: &[String]) -> f64 {
     let (a, b): (std::collections::BTreeSet<_>, std::collections::BTreeSet<_>) =
         (a.iter().collect(), b.iter().collect());
@@ -75,13 +75,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stop_words_are_sorted_so_that_they_are_found() {
+    fn stop_words_are_sorted() {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("the") && !is_stop_word("tide"));
     }
 
     #[test]
-    fn forms_of_a_word_have_one_stem() {
+    fn word_forms_share_a_stem() {
         assert_eq!(stems("The networks are networking"), ["network", "network"]);
         assert!((overlap(&stems("tide gauge drift"), &stems("drift of gauges")) - 2.0 / 3.0).abs() < 1e-9);
     }

@@ -1,5 +1,5 @@
-//! The API document against a real daemon: what one process must do as a whole, and below, each with a test of its name,
-//! every field ([`fields`]), variable ([`variables`]) and command ([`commands`]) of it, and bad input ([`refusals`]).
+//! The API document against a real daemon: the behaviour of the whole process here, and below one test for each field
+//! ([`fields`]), variable ([`variables`]), command ([`commands`]) and kind of bad input ([`refusals`]).
 
 mod commands;
 mod fields;
@@ -22,7 +22,7 @@ fn bees() -> World {
     world
 }
 
-/// Waits for the end of a job that was started over HTTP.
+/// Waits for the end of a job started over HTTP.
 fn ended(world: &World, job_id: &str) -> Value {
     let path = format!("/v1/index/status?job_id={job_id}");
     world.until("the job ends", Duration::from_secs(60), |it| get(it, &path).json()["status"] != "running");
@@ -30,7 +30,7 @@ fn ended(world: &World, job_id: &str) -> Value {
 }
 
 #[test]
-fn health_tells_an_empty_daemon_from_one_with_an_index() {
+fn health_reports_whether_index_exists() {
     let world = World::new().start();
     let before = get(&world, "/health").json();
     assert_eq!(
@@ -50,7 +50,7 @@ fn health_tells_an_empty_daemon_from_one_with_an_index() {
 }
 
 #[test]
-fn an_index_job_over_http_ends_with_an_answer_over_http() {
+fn index_job_over_http_makes_files_searchable() {
     let world = World::new().start();
     world.write("notes/bees.md", "The hive on the roof weighed 31 kg in March.\n");
     let started = post(&world, "/v1/index/start", &json!({"root": world.files(), "full": true, "max_files": 1000}));
@@ -64,7 +64,7 @@ fn an_index_job_over_http_ends_with_an_answer_over_http() {
 }
 
 #[test]
-fn jobs_survive_a_restart() {
+fn jobs_survive_restart() {
     let mut world = bees();
     let started = post(&world, "/v1/index/start", &json!({}));
     let id = started.json()["job_id"].as_str().unwrap().to_string();
@@ -72,11 +72,11 @@ fn jobs_survive_a_restart() {
     assert!(world.terminate());
     world.spawn();
     assert_eq!(get(&world, &format!("/v1/index/status?job_id={id}")).json()["status"], "completed");
-    assert_eq!(get(&world, "/v1/index/status?job_id=nobody").status, 404);
+    assert_eq!(get(&world, "/v1/index/status?job_id=unknown").status, 404);
 }
 
 #[test]
-fn the_same_question_has_the_same_hits_over_http_grpc_and_mcp() {
+fn http_grpc_and_mcp_give_same_hits() {
     let world = bees();
     let http = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"})).json();
     let grpc = world.json(&["ask", "how heavy was the hive"]);
@@ -109,7 +109,7 @@ fn search_grep_similar_files_and_read_work_over_http() {
 }
 
 #[test]
-fn an_answer_and_a_job_come_as_events() {
+fn answer_and_job_stream_as_events() {
     let world = bees();
     let accept = [("accept", "text/event-stream")];
     let asked = send(&world, "POST", "/v1/ask", &accept, r#"{"query": "how heavy was the hive"}"#);
@@ -121,7 +121,7 @@ fn an_answer_and_a_job_come_as_events() {
 }
 
 #[test]
-fn a_body_of_two_mib_and_one_byte_is_413_with_or_without_its_length() {
+fn body_over_2_mib_is_413_with_or_without_length() {
     let world = World::new().start();
     let body = format!("{{\"query\": \"x\"}}{}", " ".repeat(2_097_153 - 14));
     assert_eq!(send(&world, "POST", "/v1/ask", &[], &body).status, 413);
@@ -132,7 +132,7 @@ fn a_body_of_two_mib_and_one_byte_is_413_with_or_without_its_length() {
 }
 
 #[test]
-fn the_key_guards_http_mcp_and_grpc_on_tcp_but_not_the_command_line() {
+fn tcp_needs_key_and_command_line_does_not() {
     let world = World::new().with("VIC_BRIDGE_API_KEY", "s3cret").start();
     assert_eq!(get(&world, "/health").json()["auth_enabled"], true);
     for path in ["/v1/status", "/mcp"] {
@@ -147,7 +147,7 @@ fn the_key_guards_http_mcp_and_grpc_on_tcp_but_not_the_command_line() {
 }
 
 #[test]
-fn excess_requests_are_429_and_say_when_to_come_back() {
+fn excess_requests_are_429_with_retry_after() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "2").start();
     let statuses: Vec<u16> = (0..3).map(|_| get(&world, "/v1/status").status).collect();
     assert_eq!(statuses, [200, 200, 429]);
@@ -158,7 +158,7 @@ fn excess_requests_are_429_and_say_when_to_come_back() {
 }
 
 #[test]
-fn a_web_page_and_a_foreign_host_are_403_everywhere() {
+fn foreign_origin_and_host_are_403() {
     let world = World::new().start();
     for headers in [[("host", "evil.example")], [("origin", "http://localhost")]] {
         for (method, path) in [("GET", "/health"), ("POST", "/v1/ask"), ("POST", "/mcp"), ("GET", "/")] {
@@ -168,7 +168,7 @@ fn a_web_page_and_a_foreign_host_are_403_everywhere() {
 }
 
 #[test]
-fn another_address_than_this_machines_is_refused_without_a_key_and_tls() {
+fn public_listen_needs_key_and_tls() {
     let world = World::new();
     let run = |name: &str, value: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vicd"));
@@ -182,12 +182,12 @@ fn another_address_than_this_machines_is_refused_without_a_key_and_tls() {
         let text = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(said.status.code() == Some(2) && text.contains(cure) && !text.contains("s3cret"), "{text}");
     }
-    // Behind a proxy that adds TLS it goes on to the next refusal, of the remote embedder.
+    // Behind a TLS proxy the next check fails, which is that of the remote embedder.
     assert_eq!(run("VIC_BRIDGE_PLAIN", "1").status.code(), Some(7));
 }
 
 #[test]
-fn a_client_that_goes_does_not_disturb_the_next() {
+fn disconnected_client_does_not_affect_next() {
     let world = bees();
     for _ in 0..20 {
         let mut stream = connect(&world);
@@ -201,7 +201,7 @@ fn a_client_that_goes_does_not_disturb_the_next() {
 }
 
 #[test]
-fn a_daemon_with_an_open_stream_still_ends() {
+fn daemon_stops_with_open_stream() {
     let mut world = bees();
     let mut idle = connect(&world);
     idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
@@ -233,7 +233,7 @@ impl Session {
         writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// The next line of standard output must be the answer: nothing else stands there.
+    /// Returns the answer, which must be the next line of standard output: no other output is allowed.
     fn request(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         self.write(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
@@ -245,7 +245,7 @@ impl Session {
 }
 
 #[test]
-fn vic_mcp_speaks_over_standard_input_and_output_and_ends_with_its_client() {
+fn vic_mcp_over_stdio_ends_with_client() {
     let world = bees();
     let mut session = Session::start(&world);
     let tools = session.request("tools/list", json!({}));
@@ -267,7 +267,7 @@ fn vic_mcp_speaks_over_standard_input_and_output_and_ends_with_its_client() {
 }
 
 #[test]
-fn mcp_is_served_over_http_too() {
+fn mcp_works_over_http() {
     let world = bees();
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -285,7 +285,7 @@ fn mcp_is_served_over_http_too() {
 }
 
 #[test]
-fn the_new_commands_read_well() {
+fn new_commands_print_expected_output() {
     let world = bees();
     assert!(world.ok(&["grep", "weighed [0-9]+"]).starts_with("notes/bees.md:5: The hive on the roof weighed 31 kg"));
     assert!(world.ok(&["grep", "-i", "-F", "HIVE ON"]).contains("hive on the roof"));

@@ -1,4 +1,4 @@
-//! The contract over its faces: real files, a real daemon, and a restart in between.
+//! The corpus API over the command line, HTTP and MCP: real files, a real daemon, and a restart in between.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use crate::harness::World;
 use crate::http::{key, send};
 use crate::server::{Act, Server};
 
-/// A daemon with a folder of labelled documents that was ingested as session 1.
+/// A daemon with a folder of labelled documents, ingested as session 1.
 fn ingested() -> World {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let labelled = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus");
@@ -29,7 +29,7 @@ fn corpus(world: &World, words: &[&str]) -> Value {
     serde_json::from_str(&world.ok(&all)).unwrap()
 }
 
-/// What a refused command prints, and its exit code.
+/// The output and exit code of a command that must fail.
 fn refused(world: &World, words: &[&str]) -> (i32, Value) {
     let output = world.vic(words);
     let told = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -65,7 +65,7 @@ const QUESTIONS: &[&[&str]] = &[
 ];
 
 #[test]
-fn pages_are_fetched_into_a_session_of_their_own_and_failures_are_tried_again() {
+fn ingest_fetches_pages_and_retries_failures() {
     let broken = Arc::new(AtomicBool::new(true));
     let fails = broken.clone();
     let server = Server::start(move |asked| match asked.path.as_str() {
@@ -85,18 +85,18 @@ fn pages_are_fetched_into_a_session_of_their_own_and_failures_are_tried_again() 
     assert_eq!(session(&first), (1, 1, 1), "{first:#}");
     assert_eq!(first["data"]["failures"][0]["path"], format!("{}/late", server.address));
     assert_eq!(first["data"]["pages"], json!({"fetched": 1, "failed": 1}), "{first:#}");
-    // The pages of one run are not those of the next.
+    // Each run records only its own pages.
     assert_eq!(session(&corpus(&world, &["ingest", &url("/b")])), (2, 1, 0));
     broken.store(false, Relaxed);
     let again = corpus(&world, &["ingest", "--session", "1", "--refetch-failed"]);
     assert_eq!(session(&again), (1, 2, 0), "{again:#}");
     assert_eq!(again["data"]["pages"], json!({"fetched": 2, "failed": 0}), "{again:#}");
     assert!(world.ok(&["ask", "which page tells of tides?"]).contains("tells of tides"));
-    assert!(world.data().join("pages").is_dir(), "what vic writes lies in its data directory");
+    assert!(world.data().join("pages").is_dir(), "pages are stored in the data directory");
 }
 
 #[test]
-fn pages_that_go_into_a_job_are_fetched_once() {
+fn ingest_job_fetches_each_page_once() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let server = Server::start(move |request| {
@@ -117,7 +117,7 @@ fn pages_that_go_into_a_job_are_fetched_once() {
 }
 
 #[test]
-fn a_kill_between_two_verbs_changes_no_answer() {
+fn kill_between_verbs_changes_no_answer() {
     let mut world = ingested();
     world.ok(&["view", "create", "--name=notes", "--filter=extension=md OR extension=txt"]);
     let ask = |world: &World| -> Vec<String> {
@@ -130,7 +130,7 @@ fn a_kill_between_two_verbs_changes_no_answer() {
     world.spawn();
     assert_eq!(before, ask(&world));
     let id = serde_json::from_str::<Value>(&before[0]).unwrap()["id"].as_str().unwrap().to_string();
-    assert_eq!(world.ok(&["corpus", "result", &id]).trim_end(), before[0].trim_end(), "a result is kept as it was");
+    assert_eq!(world.ok(&["corpus", "result", &id]).trim_end(), before[0].trim_end(), "a stored result is unchanged");
     let why = corpus(&world, &["explain-failure", "--verb=extract", "--extraction-id", &id]);
     assert_eq!((&why["data"]["verb"], &why["data"]["target"]), (&json!("extract"), &json!("Code")), "{why}");
     for action in why["data"]["suggested_actions"].as_array().unwrap() {
@@ -143,7 +143,7 @@ fn a_kill_between_two_verbs_changes_no_answer() {
 }
 
 #[test]
-fn a_session_stays_as_it_was_and_delta_says_what_changed() {
+fn session_is_frozen_and_delta_lists_changes() {
     let mut world = ingested();
     let questions: [&[&str]; 5] = [
         &["extract", "--session", "1", "--schema=Quote"],
@@ -160,10 +160,10 @@ fn a_session_stays_as_it_was_and_delta_says_what_changed() {
     std::fs::rename(world.files().join("paint.tex"), world.files().join("moved.tex")).unwrap();
     world.write("new.md", "# New\n\nA new one.\n");
     world.ok(&["sync"]);
-    assert_eq!(before, ask(&world), "changed, deleted and moved files change no answer of a session");
+    assert_eq!(before, ask(&world), "file changes do not affect answers of a session");
     world.kill();
     world.spawn();
-    assert_eq!(before, ask(&world), "nor does a restart");
+    assert_eq!(before, ask(&world), "a restart does not affect answers of a session");
     for baseline in ["1", result.as_str()] {
         let delta = corpus(&world, &["delta", "--baseline", baseline]);
         let counts = &delta["data"]["counts"];
@@ -184,7 +184,7 @@ fn a_session_stays_as_it_was_and_delta_says_what_changed() {
 }
 
 #[test]
-fn a_session_that_is_deleted_is_gone_and_a_view_of_it_keeps_it() {
+fn session_delete_works_unless_view_uses_it() {
     let world = ingested();
     world.ok(&["view", "create", "--name=first", "--session=1"]);
     let (code, told) = refused(&world, &["view", "delete", "--session=1"]);
@@ -196,7 +196,7 @@ fn a_session_that_is_deleted_is_gone_and_a_view_of_it_keeps_it() {
 }
 
 #[test]
-fn a_minimal_session_knows_metadata_and_says_that_it_has_no_texts() {
+fn minimal_session_has_metadata_without_texts() {
     let world = World::new().start();
     world.write("a.md", "# A\n\nOne two three.\n");
     world.write("b.md", "# A\n\nOne two three.\n");
@@ -216,7 +216,7 @@ fn a_minimal_session_knows_metadata_and_says_that_it_has_no_texts() {
 }
 
 #[test]
-fn only_what_failed_is_read_again() {
+fn refetch_rereads_only_failures() {
     let world = World::new().start();
     world.write("good.md", "# Good\n\nAs it was.\n");
     let bad = world.write("bad.pdf", "%PDF-1.7 this is none");
@@ -229,12 +229,12 @@ fn only_what_failed_is_read_again() {
     let before = quotes(&world);
     let again = corpus(&world, &["ingest", "--session=1", "--refetch-failed"]);
     assert_eq!((&again["data"]["session"], &again["data"]["files"]), (&json!(1), &json!(2)), "{again}");
-    assert_eq!(before, quotes(&world), "what had been read stays as it was");
+    assert_eq!(before, quotes(&world), "files that were read keep their rows");
     assert_eq!((&again["data"]["failed"], std::path::Path::new(&list).exists()), (&json!(0), false), "{again}");
 }
 
 #[test]
-fn views_select_what_they_say() {
+fn each_view_type_selects_its_files() {
     let world = ingested();
     let create = |rest: &[&str]| world.ok(&[&["view", "create"], rest].concat());
     create(&["--name=saved", "--filter=extension=md"]);
@@ -270,7 +270,7 @@ fn views_select_what_they_say() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_what_to_do() {
+fn invalid_requests_give_error_with_actions() {
     let world = ingested();
     world.ok(&["view", "create", "--name=none", "--filter=extension=xyz"]);
     for (words, kind) in [
@@ -300,7 +300,7 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn tables_come_as_csv_and_everything_as_yaml() {
+fn tables_render_as_csv_and_answers_as_yaml() {
     let world = ingested();
     let csv = world.ok(&["corpus", "extract", "--schema=Table", "--format=csv", "--filters={\"file\":\"gauges.md\"}"]);
     let (comment, rows) = csv.split_once('\n').unwrap();
@@ -312,12 +312,12 @@ fn tables_come_as_csv_and_everything_as_yaml() {
         ",43-47,Old lock,11.6,no",
         ",43-47,Ferry quay,6.3,yes",
     ];
-    assert_eq!(rows, expected, "the number of the file is before them");
+    assert_eq!(rows, expected, "the file number comes before them");
     assert!(world.ok(&["corpus", "score", "freshness", "--format=yaml"]).starts_with("contract_version: '1.0'\n"));
 }
 
 #[test]
-fn more_than_a_hundred_documents_are_worked_on_in_a_job() {
+fn over_100_documents_become_job() {
     let world = World::new().start();
     for number in 0..130 {
         world.write(&format!("{number}.md"), format!("# Note {number}\n\n```python\nx = {number}\n```\n"));
@@ -338,7 +338,7 @@ fn more_than_a_hundred_documents_are_worked_on_in_a_job() {
 }
 
 #[test]
-fn http_and_mcp_speak_the_same_verbs_and_a_key_sees_its_folder_alone() {
+fn http_and_mcp_share_verbs_and_key_sees_own_folder() {
     let world = ingested();
     world.write("own/bakery.md", "# Bakery\n\n```python\nx = 1\n```\n");
     world.ok(&["sync"]);

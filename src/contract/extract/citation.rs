@@ -1,4 +1,4 @@
-//! Citations: numbers in brackets, authors with a year, keys of TeX and Markdown, footnote marks.
+//! Citations: numbers in brackets, authors with a year, TeX and Markdown keys, footnote marks.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,21 +13,21 @@ use crate::contract::source::{Passage, Source};
 use crate::contract::words::short;
 use crate::text::trimmed_sentences;
 
-/// A range such as `[3-40]` names each of its works; a longer one is no citation.
+/// Longest range of numbers in one citation: `[3-40]` is not a citation.
 const WIDEST_RANGE: u32 = 30;
 
-/// Citations of one paragraph; more of them are a list of numbers.
+/// Most citations of one paragraph; a paragraph with more is a list of numbers.
 const MOST_MARKS: usize = 200;
 
-/// Words around the links to works in a paragraph that says something about them.
+/// A paragraph of links to works counts as citing only with this many other words.
 const FEWEST_AROUND: usize = 4;
 
-/// A family name, with the small words that stand before some.
+/// A family name with its particles.
 const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\s+){0,3}\p{Lu}[\p{L}’'-]+";
 
 const YEAR: &str = r"(?:(?:1[6-9]|20)\d\d[a-z]?|n\.d\.|in press|forthcoming)";
 
-/// A party of a case, or the name of a ship that stands for it.
+/// A party of a court case, or the name of a ship in its place.
 const PARTY: &str = r"(?:\p{Lu}[\p{L}’'.&-]*|&)(?:,?\s+(?:\p{Lu}[\p{L}’'.&-]*|&|of|the|for|and|de)){0,6}";
 
 static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ static KEYS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant")
 });
 static FOOTNOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[\^([\w-]+)\]").expect("a constant"));
-/// `[Pugh2014]_`, `[#note]_` and `[1]_` of reStructuredText.
+/// `[Pugh2014]_`, `[#note]_` and `[1]_` in reStructuredText.
 static UNDERLINED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[(#?[\w.:+-]+|#|\*)\]_(?:\b|$|\W)").expect("a constant"));
 /// `A v. B, 217 N.Y. 382 (1916)`.
@@ -78,7 +78,7 @@ static STATUTE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
-/// What none of the three goes without.
+/// A cheap test that every match of the three legal patterns passes.
 static LAW: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\sv\.?\s|\[(?:1[6-9]|20)\d\d\]|U\.?\s?S\.?\s?C|C\.?\s?F\.?\s?R").expect("a constant")
 });
@@ -113,7 +113,7 @@ const MONTHS: &[&str] = &[
     "Autumn",
 ];
 
-/// Finds the citations of a document, outside of its references.
+/// Finds the citations of a document, outside of its reference list.
 pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
     let last = last_number(source);
@@ -142,7 +142,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// Links to works by their DOI. A paragraph that is nothing else says what its own document is called.
+/// Links to works by DOI. A paragraph that holds nothing else gives the DOI of its own document.
 fn works(source: &Source, passage: &Passage) -> Vec<(Range<usize>, String)> {
     let found = linked::find(source, passage);
     if found.is_empty() || linked::words_around(&passage.text, &found) < FEWEST_AROUND {
@@ -151,14 +151,14 @@ fn works(source: &Source, passage: &Passage) -> Vec<(Range<usize>, String)> {
     found.into_iter().filter_map(|it| Some((it.words?, it.doi))).collect()
 }
 
-/// The text of a note or of a reference is no citation of it.
+/// Returns whether the text is itself a note or a reference.
 fn is_note(text: &str) -> bool {
     static NOTE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^\[\^?[\w-]+\]:?\s|^\\bibitem|^\.\. \[").expect("a constant"));
     NOTE.is_match(text)
 }
 
-/// The highest number of the references, where they have numbers. Notes are not counted: a text can have both.
+/// The highest reference number, if references are numbered. Notes do not count: a text can have both.
 fn last_number(source: &Source) -> Option<u32> {
     let entries = source.passages.iter().filter(|it| is_reference_heading(source.heading(it)));
     let number = |found: regex::Captures<'_>| found.iter().skip(1).flatten().next()?.as_str().parse().ok();
@@ -175,7 +175,7 @@ fn underlined(text: &str) -> Vec<Mark> {
 
 type Mark = (Range<usize>, Option<u32>, f64);
 
-/// The marks of a paragraph. A pair such as `[10, 20]` that goes beyond the last reference is an interval.
+/// The citation marks of a paragraph. A pair such as `[10, 20]` beyond the last reference is an interval.
 fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
     let mut found = numbered(text);
     if let Some(last) = last {
@@ -190,7 +190,7 @@ fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
     found
 }
 
-/// `[3]`, `[2, 5-7]` and `[1]–[3]`, each with every number that it names.
+/// `[3]`, `[2, 5-7]` and `[1]–[3]`: one mark for each number.
 fn numbered(text: &str) -> Vec<Mark> {
     let mut found: Vec<Mark> = Vec::new();
     let mut spans: Vec<Range<usize>> = Vec::new();
@@ -202,7 +202,7 @@ fn numbered(text: &str) -> Vec<Mark> {
             spans.push(range);
         }
     }
-    // `[5][7]` are two of a kind; `[text][7]` is a link.
+    // `[5][7]` are two citations; `[text][7]` is a link.
     let mut before: Option<(usize, bool)> = None;
     for mark in NUMBERS.captures_iter(text) {
         let range = mark.get(0).map_or(0..0, |it| it.range());
@@ -219,11 +219,11 @@ fn numbered(text: &str) -> Vec<Mark> {
     found
 }
 
-/// Authors with a year, keys, and what lawyers refer to.
+/// Authors with a year, citation keys, and legal citations.
 fn named(text: &str) -> Vec<Mark> {
     let common = [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)];
     let law = [(&*CASE, 0.93), (&*NEUTRAL, 0.93), (&*STATUTE, 0.95)];
-    // The patterns of lawyers are long: they look at paragraphs that can hold what they find.
+    // The legal patterns are slow: they only run on paragraphs that pass a cheap test.
     let law = law.into_iter().filter(|_| LAW.is_match(text));
     let is_named = |it: &Range<usize>| {
         let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
@@ -237,7 +237,7 @@ fn named(text: &str) -> Vec<Mark> {
     found
 }
 
-/// A case that is referred to with `See` is not called so, and a group that a remark follows ends before it.
+/// Strips a leading `See` and the like from a case name, and the bracket and `;` from a group with a remark.
 fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
     let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
         .iter()
@@ -248,7 +248,7 @@ fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
     range.start + lead.map_or(0, |it| it.len())..range.end
 }
 
-/// `row[1]`, `[1](link)`, `[1]: link` and the numbers of a list are no citations.
+/// `row[1]`, `[1](link)`, `[1]: link` and list numbers are not citations.
 fn is_index(text: &str, range: &Range<usize>) -> bool {
     let before = &text[..range.start];
     let in_code = before.matches('`').count() % 2 == 1;
@@ -260,8 +260,8 @@ fn is_index(text: &str, range: &Range<usize>) -> bool {
     leads(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
 }
 
-/// Says whether what stands behind brackets makes a link of them: `(` and `:` do, and `[name]`, but neither `[3]` nor
-/// `[citation needed]`.
+/// Returns whether the text after brackets makes them a link: `(`, `:` and `[name]` do; `[3]` and `[citation needed]` do
+/// not.
 fn leads(text: &str, end: usize) -> bool {
     match text[end..].chars().next() {
         Some('(' | ':') => true,
@@ -273,7 +273,7 @@ fn leads(text: &str, end: usize) -> bool {
     }
 }
 
-/// What stands in brackets at the beginning of a text.
+/// The bracketed text at the start of `text`.
 fn next_bracket(text: &str) -> &str {
     text.find(']').map_or("", |it| &text[..=it])
 }
@@ -284,7 +284,7 @@ fn numbers(text: &str) -> Vec<u32> {
     for part in text.split([',', ';']) {
         let ends: Vec<u32> = part.split(['-', '–']).filter_map(|it| it.trim().parse().ok()).collect();
         match ends.as_slice() {
-            // Counting from 0 is the habit of programs, and intervals begin there.
+            // Counts from 0 are program indexes, and intervals begin at 0.
             [0] | [0, _] => return Vec::new(),
             [one] => found.push(*one),
             [first, last] if first < last && last - first <= WIDEST_RANGE => found.extend(*first..=*last),

@@ -1,4 +1,4 @@
-//! Code: what a format marks as code, and every symbol of a source file.
+//! Code: passages that the format marks as code, and every symbol of a source file.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::contract::snippets;
 use crate::contract::source::{Passage, Role, Source};
 use crate::contract::words::short;
 
-/// Characters of the heading or sentence above a piece of code.
+/// Most characters kept of the heading or sentence above the code.
 const CONTEXT: usize = 120;
 
-/// The format in which every line of code is a paragraph of its own.
+/// The format in which each line of code is a paragraph.
 const LINE_BY_LINE: &str = "docx";
 
 /// Finds the code of a document.
@@ -26,7 +26,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         }
         let place = source.whole(passage);
         if source.extension == "ipynb" && last.is_some_and(|it| source.whole(it).part == place.part) {
-            // The second piece of a cell is what the first one printed.
+            // The second part of a notebook cell is its output.
             continue;
         }
         if own_language.is_none()
@@ -47,7 +47,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// Long code comes in pieces with nothing but white space between them.
+/// Returns whether two code passages are parts of the same listing: only white space lies between them.
 fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
     if source.extension == LINE_BY_LINE {
         return true;
@@ -63,7 +63,7 @@ fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
 
 fn append(object: &mut Object, between: &str, passage: &Passage, place: &Place) {
     object.place = object.place.with(place);
-    // In its place: a listing has as many pieces as lines.
+    // Appends in place: a listing can have as many parts as lines.
     if let Some(Value::String(text)) = object.fields.get_mut("text") {
         text.push_str(between);
         text.push_str(&passage.text);
@@ -94,7 +94,7 @@ fn object(place: Place, confidence: f64, language: Option<&str>, context: &str, 
     Object::new(place, confidence, fields)
 }
 
-/// The heading above, or the sentence before.
+/// The heading above the code, else the text before it.
 fn above(source: &Source, at: usize) -> String {
     let heading = source.heading(&source.passages[at]);
     if !heading.is_empty() {
@@ -103,10 +103,10 @@ fn above(source: &Source, at: usize) -> String {
     at.checked_sub(1).map_or(String::new(), |it| short(&source.passages[it].text, CONTEXT))
 }
 
-/// The headings of a document, and where they stand in its file.
+/// The headings of a document and their positions in the file.
 struct Headings<'s> {
     texts: Vec<&'s str>,
-    /// Of each, the first byte of it and all that follow: they need not stand in order.
+    /// For each heading, the smallest start byte from it onwards: headings need not be in file order.
     lowest: Vec<usize>,
 }
 
@@ -121,7 +121,7 @@ impl<'s> Headings<'s> {
         Headings { texts, lowest }
     }
 
-    /// The last heading that stands before a byte.
+    /// The last heading before a byte.
     fn before(&self, byte: usize) -> &'s str {
         let count = self.lowest.partition_point(|it| *it < byte);
         count.checked_sub(1).map_or("", |it| self.texts[it])

@@ -1,4 +1,4 @@
-//! Definitions: sentences that say that they define, marked terms, glossaries and definition lists.
+//! Definitions: defining sentences, marked terms, glossaries and definition lists.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -11,20 +11,20 @@ use crate::contract::source::{Passage, Role, Source};
 use crate::contract::words::short;
 use crate::text::trimmed_sentences;
 
-/// A term has no more words.
+/// Most words of a term.
 const MOST_WORDS: usize = 6;
 
-/// Confidence of what says itself that it defines.
+/// Confidence from which a sentence states itself that it defines.
 const CLEAR: f64 = 0.8;
 
-/// `(a) ` at the beginning of a line.
+/// `(a) ` at the start of a line.
 static CLAUSE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\((?:\p{Ll}{1,4}|\d{1,2})\)[ \t]+").expect("a constant"));
 
-/// Lines that are looked at for the directive above.
+/// Lines searched backwards for the directive above a passage.
 const MOST_ABOVE: usize = 1_000;
 
-/// What stands for something else, or opens a remark.
+/// Words that refer to something else or open a remark.
 const NO_TERMS: &[&str] = &[
     "it",
     "this",
@@ -88,26 +88,26 @@ static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
-/// `Term` on a line and `: text` on the next, as Markdown has it.
+/// `Term` on one line and `: text` on the next, as in Markdown.
 static LISTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^([^\n:|>#]{2,60})\n[ \t]{0,3}[:~][ \t]+([^\n]+(?:\n[ \t]+[^\n]+)*)").expect("a constant")
 });
 /// `\item[Term] text`.
 static ITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\item\[([^\]\n]{2,60})\]:?\s*([^\\]+)").expect("a constant"));
-/// A term of `.. glossary::`, with its text set in further.
+/// A term of `.. glossary::` with its indented text.
 static DIRECTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^ *([^\s.:|>#-][^\n:|>#]{1,60})\n {4,}([^\s][^\n]*(?:\n {4,}[^\n]+)*)").expect("a constant")
 });
-/// A term of reStructuredText with all that follows set in.
+/// A term of reStructuredText with all following lines indented.
 static HANGING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\A([^\n:|>#]{2,60})\n[ \t]+([^\s][^\n]*(?:\n[ \t]+[^\n]+)*)\z").expect("a constant"));
-/// `**Term**: the ...`, `*Term* — a ...` outside of a glossary: only what begins as a definition does.
+/// `**Term**: the ...`, `*Term* — a ...` outside of a glossary, only if the text begins like a definition.
 static MARKED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\*\*|__|\*|_)([^\n:*`_—–]{2,60}?):?(?:\*\*|__|\*|_)\s*(?::|—|–|-)?\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s[^\n]+(?:\n[^\n]+)*)$")
         .expect("a constant")
 });
-/// The same of a web page, whose readers keep no marks: the tag is looked up.
+/// The same in a web page, where the text has no marks; the tag before it is checked.
 static TAGGED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)^([^\n:—–]{2,60}?)\s*(?::|—|–)\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s.+)$").expect("a constant")
 });
@@ -117,14 +117,14 @@ static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
 });
 static EMPHASIS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\(?:emph|textbf|textit)\{([^}]{2,60})\}").expect("a constant"));
-/// Heads of tables whose rows define.
+/// Column headers of glossary tables.
 static TERM_COLUMN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^(?:term|word|abbreviation|acronym|concept)s?$").expect("a constant"));
 static MEANING_COLUMN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:meaning|definition|explanation|stands for|what it means)s?$").expect("a constant")
 });
 
-/// A pattern over one sentence: group `t` is the term, group `d` what it means.
+/// Patterns over one sentence: group `t` is the term, group `d` its meaning.
 static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
     let term = r"(?P<t>[\p{L}\d][\p{L}\d’'/+() -]{1,60}?)";
     let marked = r"(?:\*\*|__|\*|_|`|“|\x22|‘|``|\\emph\{|\\textbf\{|\\textit\{)(?P<t>[^*_`”\x22’}]{2,60})(?:\*\*|__|\*|_|`|”|\x22|’|''|\})";
@@ -138,7 +138,7 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
             0.93,
         ),
         (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
-        // `A glacier is a body of ice that moves`: a kind, and what sets it apart.
+        // `A glacier is a body of ice that moves`: the class, and what distinguishes it.
         (
             String::from(
                 r"^(?:In (?:this|our) \w+, )?[Aa]n? (?P<t>[\p{L}\d’'-]+(?: [\p{Ll}\d’'-]+){0,3}?)(?: \([^)]*\))? is (?P<d>(?:an?|the|any) .*?\b(?:that|which|who|whose|where|in which|for which|on which|by which|with which|used (?:to|for|as)|consisting of|made of)\b.+)$",
@@ -157,7 +157,7 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Group names may not be given twice: the second way to write a term gets a name of its own.
+/// Gives the second `t` group of a pattern the name `u`: a regex may not repeat a group name.
 fn named_once(pattern: &str) -> Regex {
     let second = pattern.match_indices("(?P<t>").nth(1).map(|it| it.0);
     let pattern = match second {
@@ -207,12 +207,12 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// Says whether two places share some bytes.
+/// Returns whether two places overlap.
 fn share(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.0 < other.1 && other.0 < one.1)
 }
 
-/// A paragraph or item that begins with a term in bold or italics.
+/// A paragraph or item that begins with a bold or italic term.
 fn marked(source: &Source, passage: &Passage) -> Option<Object> {
     let is_page = source.is_page();
     let found = if is_page { TAGGED.captures(&passage.text)? } else { MARKED.captures(&passage.text)? };
@@ -229,7 +229,7 @@ fn marked(source: &Source, passage: &Passage) -> Option<Object> {
     is_term(term.as_str()).then(|| Object::new(source.place(passage, &range), 0.9, fields))
 }
 
-/// What TeX calls a definition.
+/// A TeX `definition` environment.
 fn environment(source: &Source, passage: &Passage) -> Option<Object> {
     let found = ENVIRONMENT.captures(&passage.text)?;
     let text = found.get(2)?;
@@ -239,7 +239,7 @@ fn environment(source: &Source, passage: &Passage) -> Option<Object> {
     is_term(&term).then(|| Object::new(source.place(passage, &text.range()), 0.95, fields))
 }
 
-/// Says whether a passage can be a term of reStructuredText: a line at the margin that ends no sentence.
+/// Returns whether a passage can be a reStructuredText term: its first line is at the margin and ends no sentence.
 fn is_hanging(source: &Source, passage: &Passage) -> bool {
     let first = passage.text.lines().next().unwrap_or_default();
     let at_margin = || {
@@ -254,7 +254,7 @@ fn is_hanging(source: &Source, passage: &Passage) -> bool {
         && at_margin() == Some(true)
 }
 
-/// Says whether a passage is set in below `.. glossary::`.
+/// Returns whether a passage lies in a `.. glossary::` block.
 fn in_glossary_directive(source: &Source, passage: &Passage) -> bool {
     let before = || {
         let bytes = source.bytes(passage, &(0..passage.text.len()))?;
@@ -271,7 +271,7 @@ pub(super) fn fields(term: &str, text: &str, context: &str) -> serde_json::Value
     json!({"term": short(term, 80), "definition_text": short(text, 600), "source_context": short(context, 120)})
 }
 
-/// The rows of a glossary that is a table.
+/// The rows of a glossary table.
 fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
     let heading = source.heading(passage);
     let mut lines = passage.text.lines();
@@ -290,11 +290,11 @@ fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
     lines.filter_map(object).collect()
 }
 
-/// Entries of which group 1 of a pattern is the term, and group 2 what it means.
+/// Entries found by a pattern: group 1 is the term, group 2 its meaning.
 fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     let object = |found: regex::Captures<'_>| {
         let (term, text) = (found.get(1)?, found.get(2)?);
-        // A list of TeX has its mark before the term, and the next line behind the text.
+        // A TeX item has its mark before the term, and the next line after the text.
         let start = if found[0].starts_with('\\') { found.get(0)?.start() } else { term.start() };
         let range = start..text.start() + text.as_str().trim_end().len();
         let object = || {
@@ -309,7 +309,7 @@ fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     pattern.captures_iter(&passage.text).filter_map(object).collect()
 }
 
-/// The parts of a sentence that stand on lines of their own behind `(a)`, without that, as laws have them.
+/// Splits a sentence at line-initial marks such as `(a)`, without the marks, as in laws.
 fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = sentence.start;
@@ -322,7 +322,7 @@ fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
     parts.into_iter().map(trimmed).filter(|it| !it.is_empty()).collect()
 }
 
-/// A sentence without the numbers of notes behind it.
+/// A sentence without note numbers at its end.
 fn uncited(sentence: &str) -> &str {
     static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
     NOTES.find(sentence).map_or(sentence, |it| &sentence[..it.start()])
@@ -351,7 +351,7 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
     found
 }
 
-/// Says whether a text can be a term.
+/// Returns whether a text can be a term.
 pub(super) fn is_term(term: &str) -> bool {
     let lower = term.trim().to_lowercase();
     let words = lower.split_whitespace().count();

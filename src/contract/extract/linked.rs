@@ -1,4 +1,4 @@
-//! DOIs that links lead to: of web pages in the tag, of light markup in the text itself.
+//! DOIs behind links: in the tags of web pages, in the text of light markup.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,15 +10,15 @@ use crate::contract::extract::reference::doi_of;
 use crate::contract::source::{Passage, Source, plain};
 use crate::contract::words::words;
 
-/// A link to a work.
+/// A link to a work by its DOI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Linked {
-    /// Its words in the passage; none for one without words.
+    /// The link text in the passage; `None` if the link has no text.
     pub(super) words: Option<Range<usize>>,
     pub(super) doi: String,
 }
 
-/// What stands before the DOI in an address.
+/// The resolver part of an address, before the DOI.
 const RESOLVER: &str = r"(?:https?://(?:dx\.|www\.)?doi\.org/|doi:)";
 
 static ANCHOR: LazyLock<Regex> = LazyLock::new(|| {
@@ -27,21 +27,21 @@ static ANCHOR: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// `[words](address)`, `` `words <address>`_ `` and `\href{address}{words}`.
 static MARKED: LazyLock<Regex> = LazyLock::new(|| {
-    // Old ones hold brackets.
+    // Old DOIs contain brackets.
     let doi = r"10\.\d{4,9}/(?:[^\s<>{}()]|\([^\s()]*\))+";
     Regex::new(&format!(
         r#"\[([^\[\]\n]+)\]\(<?{RESOLVER}({doi})>?(?:\s+"[^"]*")?\)|`([^`<]+?)\s*<{RESOLVER}({doi})>`_|\\href\{{{RESOLVER}({doi})\}}\{{([^}}]+)\}}"#
     ))
     .expect("a constant")
 });
-/// An address that stands there as it is.
+/// A bare resolver address.
 static BARE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"https?://(?:dx\.|www\.)?doi\.org/10\.\d{4,9}/[^\s<>{}|`]+").expect("a constant"));
 
-/// The links of a passage to works.
+/// Finds the DOI links of a passage.
 pub(super) fn find(source: &Source, passage: &Passage) -> Vec<Linked> {
     let mut found = if source.is_page() { of_page(source, passage) } else { of_markup(&passage.text) };
-    // An address between the marks of a link, or one that is its words, is told already.
+    // A bare address inside a marked link is already found.
     let mut told: Vec<Range<usize>> = found.iter().filter_map(|it| it.words.clone()).collect();
     told.extend(MARKED.find_iter(&passage.text).map(|it| it.range()));
     for bare in BARE.find_iter(&passage.text).filter(|it| !told.iter().any(|other| overlap(other, &it.range()))) {
@@ -54,19 +54,19 @@ pub(super) fn find(source: &Source, passage: &Passage) -> Vec<Linked> {
     found
 }
 
-/// The number of words of a text that are neither address nor the words of a link.
+/// The number of words that belong neither to an address nor to a link.
 pub(super) fn words_around(text: &str, found: &[Linked]) -> usize {
     let linked = found.iter().filter_map(|it| text.get(it.words.clone()?)).filter(|it| !BARE.is_match(it));
     let linked: usize = linked.map(|it| words(it).count()).sum();
     words(&BARE.replace_all(text, " ")).count().saturating_sub(linked)
 }
 
-/// Says whether two parts of a text share some of it.
+/// Returns whether two ranges overlap.
 pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// The links of a part of a page, also one that is drawn as a picture behind the last word.
+/// The links of a passage of a web page, including an image link behind the last word.
 fn of_page(source: &Source, passage: &Passage) -> Vec<Linked> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let html = &raw.text[bytes.clone()];

@@ -1,4 +1,4 @@
-//! Methodology: sections whose heading says so, with the approach and the tools that they name.
+//! Methodology: sections with a methods heading, with the approach and the tools that they name.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::contract::extract::Object;
 use crate::contract::source::{Passage, Role, Source};
 
-/// Characters of a section that are kept.
+/// Most characters kept of a section.
 const SECTION: usize = 3_000;
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
@@ -16,7 +16,7 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
-/// Words by which an approach is known; the first with most of them is meant.
+/// Cue words of each approach; the approach with the most matches wins, the first one on a tie.
 const APPROACHES: &[(&str, &[&str])] = &[
     (
         "experimental",
@@ -42,7 +42,7 @@ const APPROACHES: &[(&str, &[&str])] = &[
     ("machine learning", &["trained", "training set", "neural", "fine-tun", "classifier", "embedding"]),
 ];
 
-/// Tools that are known by name.
+/// Tools matched by name.
 const TOOLS: &[&str] = &[
     "Python",
     "pandas",
@@ -94,13 +94,13 @@ static WORKED: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
-/// A table, figure or listing of TeX, or its beginning.
+/// The start or end of a TeX table, figure or listing.
 static FLOAT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^\\(?:begin|end)\{(?:table|figure|lstlisting|verbatim|minted|tabular|document)\*?\}")
         .expect("a constant")
 });
 
-/// Finds the sections on method of a document.
+/// Finds the method sections of a document.
 pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
     for (at, passage) in source.passages.iter().enumerate() {

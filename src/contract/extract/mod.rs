@@ -1,5 +1,5 @@
-//! EXTRACT: typed objects out of documents, one file per schema. Nothing is interpreted: an object is a piece of the text
-//! with its exact place, and a confidence that says how clear its marks were.
+//! EXTRACT: typed objects from documents, one file per schema. Nothing is interpreted: an object is a part of the text
+//! with its exact place and a confidence that grades how clearly the document marks it.
 
 mod citation;
 mod code;
@@ -38,7 +38,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Makes an object of the fields of its schema, in their order.
+    /// Creates an object from the fields of its schema, in schema order.
     pub(crate) fn new(place: Place, confidence: f64, fields: Value) -> Object {
         let fields = match fields {
             Value::Object(fields) => fields,
@@ -47,12 +47,12 @@ impl Object {
         Object { place, confidence, fields }
     }
 
-    /// One of its texts; empty when there is none.
+    /// A text field; empty if the field is missing or no text.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The object as an answer shows it.
+    /// The object as shown in an answer.
     pub(crate) fn value(&self, file: i64) -> Value {
         let mut shown = Map::from_iter([("file".to_string(), Value::from(file))]);
         self.place.write(&mut shown);
@@ -65,8 +65,7 @@ impl Object {
 /// The objects of a document by schema.
 pub(crate) type Objects = BTreeMap<String, Vec<Object>>;
 
-/// Finds the objects of every schema. Keys and tokens that the reader of the document blacked out stay so, also where the
-/// file itself was looked at again.
+/// Finds the objects of every schema. Secrets are redacted here again, because some extractors read the file itself.
 pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
     let mut found = Objects::from([
         ("Code".to_string(), code::find(source)),
@@ -89,7 +88,6 @@ pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
     found
 }
 
-/// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let schema = verbs::schema(request.text("schema").unwrap_or_default()).unwrap_or(&verbs::SCHEMAS[0]);
     let wanted = Wanted::new(request, corpus)?;
@@ -110,13 +108,13 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     if !without.is_empty() {
         answer.unknown(Unknown::new("no_objects", without.len()).files(&without));
     }
-    // One object can be a table of megabytes.
+    // Only the page is rendered: one object can be a table of megabytes.
     let (_, page) = answer.page_of(request, objects, |(file, object)| object.value(file));
     answer.data = json!({"schema": schema.name, "count": count, "objects": page});
     Ok(answer)
 }
 
-/// The filters of a request.
+/// The filters of a request, with the file resolved.
 struct Wanted<'r> {
     request: &'r Request,
     file: Option<i64>,
@@ -145,7 +143,7 @@ impl<'r> Wanted<'r> {
             && schema.filters.iter().all(|field| self.passes(object, field.name))
     }
 
-    /// One filter of the schema; one that is not given lets everything pass.
+    /// Applies one filter of the schema; a filter that is not set passes everything.
     fn passes(&self, object: &Object, name: &str) -> bool {
         let same = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase() == it);
         let part = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase().contains(&it));
@@ -171,7 +169,7 @@ impl<'r> Wanted<'r> {
     }
 }
 
-/// Columns of a table, which need not have a head.
+/// The number of columns of a table, with or without headers.
 fn columns(object: &Object) -> i64 {
     let width = |it: &Value| it.as_array().map_or(0, Vec::len) as i64;
     let rows = object.fields.get("rows").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Quotes: what a document marks as quoted, and what stands between quotation marks.
+//! Quotes: block quotations, and text between quotation marks.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -12,10 +12,10 @@ use crate::contract::source::{Passage, Role, Source, plain};
 use crate::contract::words::{short, words};
 use crate::text::trimmed_sentences;
 
-/// Fewer words in quotation marks are a name or a word held at arm's length.
+/// Fewer words in quotation marks are a name or a scare quote.
 const FEWEST_WORDS: usize = 5;
 
-/// The same where it is said whose words they are.
+/// The minimum if the speaker is named.
 const FEWEST_ATTRIBUTED: usize = 3;
 
 const NAME: &str = r"(?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)(?: (?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)){0,4}";
@@ -47,12 +47,12 @@ static TEX_QUOTE: LazyLock<Regex> = LazyLock::new(|| {
 static TAGGED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<q\b[^>]*>(.{1,1500}?)</q\s*>").expect("a constant"));
 
-/// A box that is drawn as a quotation: `[!NOTE]`, `**Note**`.
+/// A callout drawn as a block quotation: `[!NOTE]`, `**Note**`.
 static REMARK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\[!\w+\]|(?:\*\*|__)?(?:note|warning|tip|caution|important|info|danger|hint|attention)(?:\*\*|__)?\s*(?::|\n))")
         .expect("a constant")
 });
-/// `.. epigraph::` and its like, with what is set in below.
+/// `.. epigraph::` and similar directives; their indented text is the quotation.
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\.\. (?:epigraph|pull-quote|highlights)::\s*$").expect("a constant"));
 
@@ -79,7 +79,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// A quotation set apart, with its signature behind it or the name of who wrote it before it.
+/// A block quotation, with its author from the signature after it or the introduction before it.
 fn block(source: &Source, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let bare: Vec<&str> = passage.text.lines().map(|it| it.trim_start().trim_start_matches(['>', ' '])).collect();
@@ -91,7 +91,7 @@ fn block(source: &Source, at: usize) -> Option<Object> {
         (at.checked_sub(1).map(|it| &source.passages[it]), signature(&bare).is_some_and(|it| it.1 == 0))
         && before.quoted
     {
-        // A signature of its own belongs to the quotation before it.
+        // A passage with only a signature belongs to the quotation before it.
         return None;
     }
     let (text, mut author) = match signature(&bare) {
@@ -110,7 +110,7 @@ fn block(source: &Source, at: usize) -> Option<Object> {
     object(source.whole(passage), &text, author, context, 0.96)
 }
 
-/// `Ann wrote:` with the lines that she wrote at once below it, as mails have it.
+/// `Ann wrote:` directly above quoted lines, as in mails.
 fn answered(source: &Source, passage: &Passage) -> Option<Object> {
     let text = &passage.text;
     let start = text.find("\n>")? + 1;
@@ -121,7 +121,7 @@ fn answered(source: &Source, passage: &Passage) -> Option<Object> {
     object(source.place(passage, &range), &bare.join("\n"), Some(named), source.heading(passage), 0.95)
 }
 
-/// The name that a text is signed with, and the length of what stands before it.
+/// The signature of a text: the name, and the length of the text before it.
 fn signature(text: &str) -> Option<(String, usize)> {
     let found = SIGNED.captures(text)?;
     let length = text[..found.get(0)?.start()].trim_end().len();
@@ -137,7 +137,7 @@ fn named(found: &regex::Captures<'_>) -> Option<String> {
     Some(name.trim_end_matches(['.', ',']).to_string())
 }
 
-/// What stands between quotation marks in running text, or between the tags that a page has for it.
+/// Quotations between marks in running text, or in `<q>` tags of a web page.
 fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
     let text = &passage.text;
     let object = |found: regex::Captures<'_>| {
@@ -149,7 +149,7 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
         if !starts_well || in_code {
             return None;
         }
-        // French marks stand off from what they enclose.
+        // French marks are separated from the text by a space.
         let leading = inner.as_str().len() - inner.as_str().trim_start().len();
         let part = inner.start() + leading..inner.start() + inner.as_str().trim_end().len();
         said(source, passage, &all.range(), &part)
@@ -161,7 +161,7 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
     found
 }
 
-/// What a page has between `<q>` and `</q>`. Where there are quotation marks too they have been seen.
+/// Quotations in `<q>` tags. One that also has quotation marks is found as inline text.
 fn tagged(source: &Source, passage: &Passage) -> Vec<Object> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let object = |found: regex::Captures<'_>| {
@@ -174,12 +174,12 @@ fn tagged(source: &Source, passage: &Passage) -> Vec<Object> {
     TAGGED.captures_iter(&raw.text[bytes.clone()]).filter_map(object).collect()
 }
 
-/// A quotation in running text: its words, and with its marks.
+/// A quotation in running text: `part` is its words, `all` includes the marks.
 fn said(source: &Source, passage: &Passage, all: &Range<usize>, part: &Range<usize>) -> Option<Object> {
     let (text, inner) = (&passage.text, &passage.text[part.clone()]);
     let after = AFTER.captures(&text[all.end..]);
     let before = BEFORE.captures(&text[..all.start]).filter(|_| after.is_none());
-    // A name in parentheses can be of something else.
+    // A name in parentheses can refer to something else.
     let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
     let author = after.or(before).and_then(|it| named(&it));
     let fewest = if is_said { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };

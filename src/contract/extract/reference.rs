@@ -1,4 +1,4 @@
-//! References: the entries of a bibliography, of TeX and BibTeX, and the notes and link definitions of Markdown.
+//! References: bibliography entries, also of TeX and BibTeX, and the notes and link definitions of Markdown.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -14,12 +14,12 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:references|bibliography|works cited|literature(?: cited)?|sources|cited works|reference list)\s*:?$")
         .expect("a constant")
 });
-/// Old ones hold brackets, angles and semicolons; [`doi_of`] takes the end of the sentence off.
+/// Old DOIs contain brackets, angle brackets and semicolons; [`doi_of`] strips the end of the sentence.
 static DOI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s\x22{}]+)").expect("a constant"));
 static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
 });
-/// `[3] `, `3. `, `3) ` at the beginning of a line.
+/// `[3] `, `3. `, `3) ` at the start of a line.
 pub(super) static NUMBERED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*(?:\[(\w[\w:.+-]*)\]|(\d{1,3})[.)])[ \t]+").expect("a constant"));
 static BIBITEM: LazyLock<Regex> =
@@ -28,10 +28,10 @@ static BIBTEX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^\s*@(\w+)\s*\{\s*([^,\s]+)\s*,").expect("a constant"));
 /// `[^3]: text` and `[3]: address`.
 static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\[(\^?[\w-]+)\]:[ \t]+").expect("a constant"));
-/// `.. [3] text` of reStructuredText.
+/// `.. [3] text` in reStructuredText.
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\.\. \[(#?[\w.:+-]+)\][ \t]+").expect("a constant"));
-/// A line on which an entry without a number begins: `Name, A.` or `van der Name, Anna`.
+/// The first line of an entry without a number: `Name, A.` or `van der Name, Anna`.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^(?:(?:van|von|de|der|den|del|di|da|du|la|le|ten|ter) ){0,3}\p{Lu}[\p{L}’'-]+,? (?:\p{Lu}\.|\p{Lu}{1,3}[,.]|\p{Lu}\p{Ll}+[ .,])")
         .expect("a constant")
@@ -39,7 +39,7 @@ static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
 static YEAR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d[a-z]?\b|\(n\.d\.\)").expect("a constant"));
 
-/// Says whether a heading stands above references.
+/// Returns whether a heading introduces references.
 pub(crate) fn is_reference_heading(heading: &str) -> bool {
     HEADING.is_match(heading.trim())
 }
@@ -71,7 +71,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// A passage that holds one entry or several, each behind its mark.
+/// Splits a passage into entries at each match of `mark`.
 fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
     let text = &passage.text;
     let marks: Vec<(Range<usize>, String)> = mark
@@ -91,8 +91,8 @@ fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
     found
 }
 
-/// Entries without a number, one or several to a passage: a new one begins on a line that begins with a name, where more
-/// than one line does and each is followed by a year.
+/// Splits a passage into entries without numbers. A new entry starts at a line that begins with a name, if the text before
+/// it and the text from it on both hold a year, DOI or arXiv id.
 fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<Object> {
     let text = &passage.text;
     let is_entry = |it: &str| YEAR.is_match(it) || DOI.is_match(it) || ARXIV.is_match(it);
@@ -117,7 +117,7 @@ fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<O
     found
 }
 
-/// The DOI that a link in an entry leads to, where its text does not tell.
+/// The DOI behind a link in an entry, for entries without a DOI in their text.
 fn linked_doi(source: &Source, passage: &Passage, range: &Range<usize>) -> Option<String> {
     let is_inside = |it: &linked::Linked| match &it.words {
         Some(words) => linked::overlap(words, range),
@@ -126,7 +126,7 @@ fn linked_doi(source: &Source, passage: &Passage, range: &Range<usize>) -> Optio
     linked::find(source, passage).into_iter().find(is_inside).map(|it| it.doi)
 }
 
-/// The DOI in a text, without what only closes the sentence or the bracket around it.
+/// The DOI in a text, without characters that only close the sentence or a bracket around it.
 pub(super) fn doi_of(text: &str) -> Option<String> {
     let found = DOI.captures(text)?;
     let mut doi = found.get(1)?.as_str();
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_doi_keeps_its_own_brackets_and_no_others() {
+    fn doi_keeps_own_brackets_only() {
         for (text, doi) in [
             ("(doi:10.5555/ice.2018).", "10.5555/ice.2018"),
             ("doi:10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2", "10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2"),

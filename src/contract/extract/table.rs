@@ -1,4 +1,4 @@
-//! Tables: rows that a format states, and rows of bars or ampersands in plain text.
+//! Tables: rows that the format states, and rows of bars or ampersands in plain text.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::contract::place::Place;
 use crate::contract::source::{NEAR, Passage, Role, Source};
 use crate::contract::words::short;
 
-/// Readers cut a table after so many rows; what follows at once is the rest of it.
+/// Readers split tables into blocks of this many rows; a table block directly after a full one continues it.
 const FULL_BLOCK: usize = 30;
 
 static CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?i:table|tab\.)\s*\w*[.:)\s-]").expect("a constant"));
@@ -39,7 +39,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// A table that the format states; returns the passage after it.
+/// A table stated by the format; returns the index of the passage after it.
 fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
     let mut rows = stated_rows(source, &source.passages[first]);
     let mut place = source.whole(&source.passages[first]);
@@ -58,7 +58,7 @@ fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
     next
 }
 
-/// The place of the element of a web page that a table is, also of one in a mail.
+/// The place of the whole table element of a web page or a mail.
 fn element(source: &Source, place: &Place) -> Option<Place> {
     let raw = source.raw.as_ref().filter(|_| source.is_page() || source.extension == "eml")?;
     let (start, end) = place.bytes?;
@@ -70,8 +70,8 @@ fn element(source: &Source, place: &Place) -> Option<Place> {
     Some(Place { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
 }
 
-/// The rows of a table. Those of Markdown are read in the file: its reader joins cells by bars, also those with a bar in
-/// them.
+/// The rows of a table. Markdown rows are read from the file, because its reader joins cells with bars and so hides bars
+/// inside of cells.
 fn stated_rows(source: &Source, passage: &Passage) -> Vec<Vec<String>> {
     if matches!(source.extension.as_str(), "md" | "markdown" | "mdx" | "qmd" | "rmd")
         && let (Some(raw), Some(bytes)) = (&source.raw, source.bytes(passage, &(0..passage.text.len())))
@@ -79,12 +79,12 @@ fn stated_rows(source: &Source, passage: &Passage) -> Vec<Vec<String>> {
     {
         return text.lines().filter(|it| !is_rule(it.trim())).map(cells).collect();
     }
-    // Empty cells at the ends of a line have lost their space.
+    // Empty cells at the line ends have lost their space.
     let row = |line: &str| format!(" {line} ").split(" | ").map(|it| it.trim().to_string()).collect();
     passage.text.lines().map(row).collect()
 }
 
-/// The first row is the head of the table unless it holds numbers.
+/// Builds the table object. The first row is the header unless it holds numbers.
 fn object(place: Place, mut rows: Vec<Vec<String>>, caption: Option<String>, confidence: f64) -> Option<Object> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.is_empty() || width < 2 && rows.len() < 2 {
@@ -99,7 +99,7 @@ fn object(place: Place, mut rows: Vec<Vec<String>>, caption: Option<String>, con
     Some(Object::new(place, confidence, json!({"headers": headers, "rows": rows, "caption": caption})))
 }
 
-/// The caption before or behind a table.
+/// The caption before or after a table.
 fn caption(source: &Source, first: usize, next: usize) -> Option<String> {
     let around = [first.checked_sub(1).and_then(|it| source.passages.get(it)), source.passages.get(next)];
     around.into_iter().flatten().find(|it| is_caption(source, it)).map(|it| short(&it.text, 300))
@@ -121,7 +121,7 @@ fn is_caption(source: &Source, passage: &Passage) -> bool {
     CAPTION.is_match(&passage.text) || tagged() == Some(true)
 }
 
-/// A table that stands in plain text.
+/// A table in plain text.
 fn written(source: &Source, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     if let Some(found) = TABULAR.captures(&passage.text) {
@@ -149,7 +149,7 @@ fn written(source: &Source, at: usize) -> Option<Object> {
     object(source.place(passage, &(start..end)), rows, caption, 0.88)
 }
 
-/// A table whose columns are what stands below each other, with a line of dashes or equal signs under its head.
+/// A table with aligned columns and a line of dashes or equal signs under its header.
 fn aligned(source: &Source, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let lines: Vec<&str> = passage.text.lines().collect();
@@ -157,7 +157,7 @@ fn aligned(source: &Source, at: usize) -> Option<Object> {
     let starts = columns(lines[rule])?;
     let row = |line: &&str| aligned_cells(line, &starts);
     let second = lines[rule + 1..].iter().position(|it| columns(it).is_some()).map(|it| rule + 1 + it);
-    // Of reStructuredText a line stands above the head too, and one behind the rows.
+    // reStructuredText also has a line above the header and one after the rows.
     let (first, body) = match second {
         Some(second) if lines[rule].starts_with('=') => (rule, second + 1),
         _ => (rule.checked_sub(1)?, rule + 1),
@@ -177,7 +177,7 @@ fn aligned(source: &Source, at: usize) -> Option<Object> {
     object(source.place(passage, &range), rows, caption, 0.85)
 }
 
-/// Where the columns begin that a line of dashes draws.
+/// The column starts drawn by a line of dashes.
 fn columns(line: &str) -> Option<Vec<usize>> {
     let line = line.trim_end();
     let mark = line.trim_start().chars().next().filter(|it| matches!(it, '-' | '='))?;
@@ -190,7 +190,7 @@ fn columns(line: &str) -> Option<Vec<usize>> {
     (starts.len() > 1 && wide).then_some(starts)
 }
 
-/// The cells of a line, where nothing crosses from one column into the next.
+/// The cells of a line; `None` if a text crosses a column border.
 fn aligned_cells(line: &str, starts: &[usize]) -> Option<Vec<String>> {
     let letters: Vec<char> = line.trim_end().chars().collect();
     let crosses = |it: &usize| *it > 0 && letters.get(*it - 1).is_some_and(|it| *it != ' ');
@@ -218,7 +218,7 @@ fn is_rule(line: &str) -> bool {
         && line.chars().all(|it| matches!(it, '-' | '+' | '|' | ':' | '=' | ' '))
 }
 
-/// The cells of a row with bars between; a bar behind a backslash is a letter.
+/// The cells of a row separated by bars; an escaped bar is text.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
@@ -239,7 +239,7 @@ fn cells(line: &str) -> Vec<String> {
 /// Rows of `a & b \\`.
 fn tabular(body: &str) -> Vec<Vec<String>> {
     const RULES: [&str; 5] = ["\\hline", "\\toprule", "\\midrule", "\\bottomrule", "\\endhead"];
-    // A letter that stands in no table, for an ampersand that parts no cells.
+    // A private-use character that stands for an escaped ampersand while a row is split.
     const AMPERSAND: &str = "\u{e000}";
     let plain = |it: &str| it.trim().replace("\\%", "%").replace(AMPERSAND, "&");
     let row = |row: &str| {

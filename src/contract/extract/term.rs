@@ -1,4 +1,4 @@
-//! Terms that web pages mark as such: `dt` with its `dd`, and `dfn` in the sentence that defines it.
+//! Terms that web pages mark: `dt` with its `dd`, and `dfn` in the sentence that defines it.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,29 +10,29 @@ use crate::contract::extract::definition::{fields, is_term};
 use crate::contract::source::{Passage, Source, plain};
 use crate::text::trimmed_sentences;
 
-/// Bytes before a passage in which the tag that opens it stands.
+/// Bytes before a passage that are searched for its opening tag.
 const TAGS: usize = 300;
 
-/// Terms that one `dd` can be about.
+/// Most `dt` terms that share one `dd`.
 const MOST_TERMS: usize = 4;
 
 static DFN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<dfn\b([^>]*)>(.{1,400}?)</dfn\s*>").expect("a constant"));
-/// The words that a term or the abbreviation in it is short for.
+/// The full form of a term or abbreviation, in the `title` attribute.
 static TITLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(?i)\btitle\s*=\s*(?:"([^"]+)"|'([^']+)')"#).expect("a constant"));
-/// What stands between a term and what it means.
+/// The words between a term and its meaning.
 static LINKING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\s*\([^)]*\))?[\s,:–—-]*(?:(?:is|are|was|were) (?:defined as|the (?:term|name|word) for)|(?:is|are|was|were|means|denotes|describes) |refers to|stands for|is short for)?\s*")
         .expect("a constant")
 });
-/// What stands between what something is and how it is called.
+/// The words between a meaning and its term.
 static CALLED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)[\s,]*(?:(?:is|are|was|were) )?(?:often |usually |also )?(?:called|termed|named|known as)(?: an?| the)?\s*$")
         .expect("a constant")
 });
 
-/// `<dt>` and the `<dd>` behind it, which several of them may share.
+/// A `<dt>` with the `<dd>` behind it; several terms may share one `<dd>`.
 pub(super) fn listed(source: &Source, at: usize) -> Option<Object> {
     let term = &source.passages[at];
     if !source.is_page() || tag(source, term)? != "<dt" {
@@ -47,19 +47,19 @@ pub(super) fn listed(source: &Source, at: usize) -> Option<Object> {
     Some(Object::new(place, 0.96, fields(&term.text, &text.text, source.heading(term))))
 }
 
-/// Which of `<dt` and `<dd` a passage stands in.
+/// The open tag around a passage: `<dt` or `<dd`.
 fn tag(source: &Source, passage: &Passage) -> Option<String> {
     let bytes = source.bytes(passage, &(0..passage.text.len()))?;
     let before = &source.raw.as_ref()?.text[..bytes.start];
     let before = &before[before.floor_char_boundary(before.len().saturating_sub(TAGS))..];
     let open = ["<dt", "<dd", "<DT", "<DD"].iter().filter_map(|it| before.rfind(it)).max()?;
-    // What was opened after another block was closed is none of its own.
+    // An element that was closed before the passage does not contain it.
     let between = before[open..].to_ascii_lowercase();
     let closed = ["</dt", "</dd", "</dl"].iter().any(|it| between.contains(it));
     (!closed).then(|| between[..3].to_string())
 }
 
-/// The terms that a paragraph marks with `dfn`, each with its sentence.
+/// The `dfn` terms of a paragraph, each with its sentence.
 pub(super) fn named(source: &Source, passage: &Passage) -> Vec<Object> {
     if !source.is_page() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! The fields that filters know, with their other names.
+//! The fields of filters and their aliases.
 
 use crate::catalog::Column;
 
-/// What a field of a filter holds.
+/// The type of a filter field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Text,
@@ -11,16 +11,16 @@ pub(crate) enum Type {
     Moment,
 }
 
-/// Where its value comes from.
+/// The source of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The catalog has it of every file.
+    /// A catalog column, known for every file.
     Catalog(Column),
-    /// It is counted when a document is read.
+    /// A fact, known once the document was parsed.
     Fact(&'static str),
 }
 
-/// A field that filters know.
+/// A filter field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) name: &'static str,
@@ -36,7 +36,7 @@ const fn fact(name: &'static str, kind: Type) -> Known {
     Known { name, kind, origin: Origin::Fact(name) }
 }
 
-/// Every field.
+/// Every filter field.
 pub(crate) const FIELDS: &[Known] = &[
     column("path", Type::Text, Column::Path),
     column("name", Type::Text, Column::Name),
@@ -70,7 +70,7 @@ pub(crate) const FIELDS: &[Known] = &[
     fact("has_methodology", Type::Flag),
 ];
 
-/// Other names of fields.
+/// Aliases of fields.
 const ALIASES: &[(&str, &str)] = &[
     ("citations", "citation_count"),
     ("references", "reference_count"),
@@ -81,7 +81,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("date", "published_at"),
 ];
 
-/// Returns a field by its name or another name of it.
+/// Returns a field by its name or alias.
 pub(crate) fn known(name: &str) -> Option<&'static Known> {
     let name = name.to_lowercase();
     let name = ALIASES.iter().find(|it| it.0 == name).map_or(name.as_str(), |it| it.1);

@@ -1,8 +1,8 @@
 //! Boolean filters over metadata: `content_type=academic AND (year>=2020 OR NOT has_abstract)`.
 //!
-//! A comparison with what a document does not have is neither true nor false, and neither is its negation (Kleene's logic):
-//! such a document does not match, and is counted as undecided. Conditions about meaning are refused, and told apart from
-//! slips of the pen.
+//! A comparison with a missing value is neither true nor false, and neither is its negation (Kleene's logic). Such a
+//! document does not match, and is counted as undecided. Conditions about meaning are rejected with an error of their own,
+//! distinct from typos.
 
 mod fields;
 mod parse;
@@ -26,7 +26,7 @@ pub(crate) enum Datum {
 }
 
 impl Datum {
-    /// As an answer shows it: a moment as its day.
+    /// The value as shown in an answer: a moment as its day.
     pub(crate) fn value(&self) -> Value {
         match self {
             Datum::Text(text) => json!(text),
@@ -51,7 +51,7 @@ struct Compare {
     wanted: Wanted,
 }
 
-/// A filter that was understood.
+/// A parsed filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     root: Node<Compare>,
@@ -59,17 +59,17 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Understands a filter.
+    /// Parses a filter.
     pub(crate) fn parse(text: &str) -> Outcome<Filter> {
         parse::filter(text)
     }
 
-    /// The fields that it looks at.
+    /// The fields that it reads.
     pub(crate) fn fields(&self) -> &[&'static Known] {
         &self.fields
     }
 
-    /// Says whether a document matches; none when a missing value leaves that open.
+    /// Returns whether a document matches; `None` if a missing value leaves it undecided.
     pub(crate) fn evaluate(&self, value: &dyn Fn(&'static Known) -> Option<Datum>) -> Option<bool> {
         self.root.evaluate(&|it| value(it.field).map(|datum| compare(&datum, it.operator, &it.wanted)))
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_leaves_open_what_depends_on_it_and_nothing_else() {
+    fn missing_value_makes_dependent_conditions_undecided() {
         for (filter, expected) in [
             ("year>=2020", None),
             ("NOT year>=2020", None),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused_with_its_reason() {
+    fn invalid_filter_is_rejected_with_reason() {
         for (filter, cause) in [
             ("", Cause::InvalidFilter),
             ("citations >", Cause::InvalidFilter),

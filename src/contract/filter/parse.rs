@@ -1,4 +1,4 @@
-//! What the comparisons of a filter say of metadata.
+//! Parses the comparisons of a filter over metadata.
 
 use globset::GlobBuilder;
 
@@ -35,7 +35,7 @@ const SEMANTIC: &[&str] = &[
     "supports",
 ];
 
-/// Understands a filter.
+/// Parses a filter.
 pub(super) fn filter(text: &str) -> Outcome<Filter> {
     let mut fields = Vec::new();
     let parsed = parse(text, &mut |comparison| compare(comparison, &mut fields));
@@ -73,13 +73,13 @@ impl From<Mistake> for Refusal {
     }
 }
 
-/// Also of names such as `argues_against`.
+/// Also matches names such as `argues_against`.
 fn is_semantic(word: &str) -> bool {
     word.to_lowercase().split('_').any(|it| SEMANTIC.contains(&it))
 }
 
 fn meaning() -> Refusal {
-    Refusal::new(Cause::SemanticFilter, "a filter knows metadata only; conditions about meaning are reserved for 2.0")
+    Refusal::new(Cause::SemanticFilter, "a filter reads metadata only; conditions about meaning are reserved for 2.0")
         .field("filter")
         .action("filter by metadata, e.g. title=*tides*, then use EXTRACT or COMPARE on the view")
         .action("for meaning use `vic ask`")
@@ -102,7 +102,7 @@ fn wanted(field: &Known, operator: Operator, value: &str) -> Outcome<Wanted> {
             let refusal = Refusal::new(Cause::TypeError, format!("`{}` has no order", field.name));
             return Err(refusal.field("filter").action("use = or !="));
         }
-        // The matcher panics where it becomes too large.
+        // A longer glob would make the matcher panic.
         Type::Text if value.contains('*') && value.len() > MAX_GLOB => {
             return Err(wrong(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())));
         }

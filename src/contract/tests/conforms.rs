@@ -1,14 +1,14 @@
-//! Whether a value fits a JSON Schema, for the part of the draft that the published schemas use. A keyword that is not known
-//! here is a failure of the test, so that no schema is believed without being looked at. Also whether an example holds.
+//! A JSON Schema checker for the keywords that the published schemas use, and a check of examples. An unknown keyword
+//! fails the test, so that no part of a schema goes unchecked.
 
 use serde_json::Value;
 
-/// Finds schemas by their address.
+/// Finds a schema by its address.
 pub(crate) type Known<'k> = &'k dyn Fn(&str) -> Value;
 
 const SAYS_NOTHING: [&str; 4] = ["$schema", "$id", "title", "description"];
 
-/// Why a value does not fit, or nothing.
+/// Returns why a value does not match a schema, or `None`.
 pub(crate) fn misfit(value: &Value, schema: &Value, known: Known<'_>) -> Option<String> {
     let rules = schema.as_object().unwrap_or_else(|| panic!("no schema: {schema}"));
     let failed = rules.iter().find_map(|(name, rule)| broken(value, schema, (name, rule), known));
@@ -84,7 +84,7 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Says what of an example is not in an answer.
+/// Returns the part of an example that an answer lacks.
 pub(crate) fn lacking(example: &Value, answer: &Value) -> Option<String> {
     match (example, answer) {
         (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {

@@ -1,4 +1,4 @@
-//! DELTA against an earlier state: what was added, removed and modified, and one field of one file.
+//! DELTA against a baseline: added, removed and modified files, and one field of one file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::contract::refusal::Outcome;
 use crate::contract::{run, validate};
 use crate::model::ContentHash;
 
-/// A session of these files, numbered from 1, with their texts.
+/// A session of these files and texts, numbered from 1.
 fn session(files: &[(&str, &str)]) -> Earlier {
     let mut earlier = Earlier { name: "session 4".into(), keeps_text: true, ..Earlier::default() };
     for (number, (name, text)) in (1..).zip(files) {
@@ -46,7 +46,7 @@ const BEFORE: &[(&str, &str)] = &[
     ("c.md", "# Third\n\nThe same.\n"),
 ];
 
-/// `b.md` says something else, `c.md` is gone, `d.md` is new.
+/// `b.md` has changed, `c.md` is gone, `d.md` is new.
 fn after() -> Corpus {
     let mut now = corpus(&[
         BEFORE[0],
@@ -59,7 +59,7 @@ fn after() -> Corpus {
 }
 
 #[test]
-fn changes_are_told_with_what_changed_and_the_same_baseline_gives_the_same() {
+fn delta_lists_changes_and_is_deterministic() {
     let (now, earlier) = (after(), session(BEFORE));
     let told = data(json!({"baseline": 4}), &now, &earlier);
     assert_eq!(told["counts"], json!({"added": 1, "removed": 1, "modified": 1}), "{told:#}");
@@ -73,7 +73,7 @@ fn changes_are_told_with_what_changed_and_the_same_baseline_gives_the_same() {
 }
 
 #[test]
-fn an_emptied_view_is_all_removed_and_a_moved_file_is_named() {
+fn empty_view_is_all_removed_and_move_is_reported() {
     let earlier = session(BEFORE);
     let told = data(json!({"baseline": 4}), &Corpus::default(), &earlier);
     assert_eq!(told["counts"], json!({"added": 0, "removed": 3, "modified": 0}));
@@ -84,7 +84,7 @@ fn an_emptied_view_is_all_removed_and_a_moved_file_is_named() {
 }
 
 #[test]
-fn new_contradictions_are_those_that_did_not_stand_there_before() {
+fn new_contradictions_exclude_earlier_ones() {
     let (now, earlier) = (after(), session(BEFORE));
     let only = json!({"baseline": 4, "only": "new-contradictions"});
     let found = data(only.clone(), &now, &earlier);
@@ -94,7 +94,7 @@ fn new_contradictions_are_those_that_did_not_stand_there_before() {
     let same: Vec<(&str, &str)> =
         vec![BEFORE[0], ("b.md", "# Tin\n\nYou should not store the gauge indoors in winter.\n")];
     let found = data(only.clone(), &corpus(&same), &session(&same));
-    assert_eq!(found["count"], 0, "it stood there before: {found:#}");
+    assert_eq!(found["count"], 0, "the contradiction existed before: {found:#}");
     let mut lost = session(BEFORE);
     lost.readings.remove(&2);
     let answer = told(only, &now, &lost).unwrap();
@@ -109,7 +109,7 @@ fn only(earlier: Earlier, file: i64) -> Earlier {
 }
 
 #[test]
-fn any_field_of_a_file_is_watched() {
+fn watch_compares_any_field_of_file() {
     let text = "---\nversion: 2\n---\n\n# Tin\n\nIt lasts for years.\n\nUntouched.\n";
     let earlier = only(session(&[("a.md", text)]), 1);
     let now = corpus(&[("a.md", &text.replace("years", "months").replace("version: 2", "version: 3"))]);
@@ -134,7 +134,7 @@ fn any_field_of_a_file_is_watched() {
 }
 
 #[test]
-fn a_watched_file_that_is_gone_shows_what_it_was() {
+fn watch_of_deleted_file_shows_earlier_value() {
     let earlier = only(session(BEFORE), 2);
     let told = data(json!({"watch": 2, "field": "content"}), &Corpus::default(), &earlier);
     assert_eq!((&told["vanished"], &told["changed"], &told["path"]), (&json!(true), &json!(true), &json!("b.md")));
@@ -144,7 +144,7 @@ fn a_watched_file_that_is_gone_shows_what_it_was() {
 }
 
 #[test]
-fn what_is_not_kept_is_unknown_and_never_guessed() {
+fn watch_without_stored_text_is_unknown() {
     let mut earlier = only(session(BEFORE), 2);
     earlier.readings.clear();
     let mut now = after();

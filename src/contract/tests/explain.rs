@@ -1,4 +1,4 @@
-//! EXPLAIN_FAILURE: issues name documents and what is missing, and every suggestion is a request that is accepted.
+//! EXPLAIN_FAILURE: issues name documents and missing data, and every suggestion is a valid request.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::contract::corpus::{Corpus, Unread};
 use crate::contract::refusal::Refusal;
 use crate::contract::{bounded, envelope, explain, help, run, select, validate, view};
 
-/// A question and its answer, as the book keeps them.
+/// A request and its answer, as stored.
 fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {
     let fields = request.as_object().unwrap().clone();
     let kept = |asked: Value, envelope: Value| BookedResult {
@@ -40,7 +40,7 @@ fn explained(booked: &BookedResult) -> Value {
     explain::result(&request, booked).unwrap().data
 }
 
-/// Fails unless every suggestion is a request that is accepted; returns them.
+/// Asserts that every suggestion is a valid request; returns the suggestions.
 fn accepted(told: &Value) -> Vec<String> {
     let actions: Vec<String> = serde_json::from_value(told["suggested_actions"].clone()).unwrap();
     for action in &actions {
@@ -57,7 +57,7 @@ fn accepted(told: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_answer_of_every_verb_is_explained_with_requests_that_are_accepted() {
+fn every_answer_is_explained_with_valid_requests() {
     let mut damaged = corpus(ADVICE);
     damaged.unread.push(Unread { file: 9, path: "z.pdf".into(), reason: "damaged".into() });
     let empty = corpus(&[("a.txt", "Nothing."), ("b.txt", "Nothing either.")]);
@@ -78,7 +78,7 @@ fn every_answer_of_every_verb_is_explained_with_requests_that_are_accepted() {
 }
 
 #[test]
-fn what_was_found_too_little_of_is_asked_for_again_in_a_way_that_finds_more() {
+fn thin_results_suggest_wider_requests() {
     let corpus = corpus(&[("a.md", "# T\n\n```python\nx = 1\n```\n"), ("b.md", "# U\n\nText.\n")]);
     let request = json!({"schema": "Code", "session": 3, "filters": {"language": "cobol"}});
     let told = explained(&booked(&corpus, "EXTRACT", &request));
@@ -95,7 +95,7 @@ fn what_was_found_too_little_of_is_asked_for_again_in_a_way_that_finds_more() {
     let told = explained(&booked(&super::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"})));
     let next = r#"EXTRACT {"schema":"Code","offset":100}"#.to_string();
     assert!(accepted(&told).contains(&next), "{told:#}");
-    // Prose ends a page before its limit: it goes on where the answer says.
+    // Prose can end a page before its limit: the next page starts at the offset in the answer.
     let mut kept = booked(&super::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"}));
     kept.envelope = kept.envelope.replace("go on at offset 100", "go on at offset 7");
     let next = r#"EXTRACT {"schema":"Code","offset":7}"#.to_string();
@@ -103,7 +103,7 @@ fn what_was_found_too_little_of_is_asked_for_again_in_a_way_that_finds_more() {
 }
 
 #[test]
-fn a_refused_request_is_suggested_as_it_was_meant() {
+fn rejected_request_suggests_correction() {
     let corpus = corpus(ADVICE);
     for (verb, request, expected) in [
         ("EXTRACT", json!({"schema": "Tabel"}), r#"EXTRACT {"schema":"Table"}"#),
@@ -120,7 +120,7 @@ fn a_refused_request_is_suggested_as_it_was_meant() {
 }
 
 #[test]
-fn a_file_is_explained_whether_it_could_be_read_or_not() {
+fn readable_and_unreadable_file_are_explained() {
     let asked = |corpus: &Corpus, request: Value| {
         let request = validate::request("EXPLAIN_FAILURE", request.as_object().unwrap().clone()).unwrap();
         explain::document(&request, corpus).unwrap().data
@@ -135,7 +135,7 @@ fn a_file_is_explained_whether_it_could_be_read_or_not() {
 }
 
 #[test]
-fn of_a_long_request_that_was_refused_the_beginning_is_kept_and_that_it_was_cut() {
+fn long_rejected_request_is_stored_truncated() {
     let request = json!({"schema": "Code", "colour": "red ".repeat(100_000)});
     let mut kept = booked(&corpus(ADVICE), "EXTRACT", &request);
     kept.request = bounded(&json!({"verb": "EXTRACT", "fields": request}));

@@ -1,4 +1,4 @@
-//! EXTRACT: what its filters let pass, and objects that a format or a trade writes in its own way.
+//! EXTRACT: its filters, and objects written in the style of a format or a trade.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::corpus;
 use super::verbs::ask;
 
 #[test]
-fn a_language_goes_by_each_of_its_names() {
+fn language_filter_accepts_aliases() {
     let corpus = corpus(&[("a.md", "# A\n\n```bash\nls -l\n```\n")]);
     for name in ["bash", "sh", "Shell"] {
         let found = ask(&corpus, "EXTRACT", json!({"schema": "Code", "filters": {"language": name}}));
@@ -15,7 +15,7 @@ fn a_language_goes_by_each_of_its_names() {
 }
 
 #[test]
-fn laws_define_in_clauses_and_restructured_text_in_hanging_lines() {
+fn definitions_in_law_clauses_and_rst_hanging_lines() {
     let law =
         "In this order:\n   (a) \"Quay\" means the eastern wall; and\n   (b) \"Vessel\" includes a raft of logs.\n";
     let lines = "Peak\n   The largest load of a day.\n\nText\n\n   goes on\n   set in\n\n* an item\n  of two lines\n";
@@ -34,7 +34,7 @@ fn laws_define_in_clauses_and_restructured_text_in_hanging_lines() {
 }
 
 #[test]
-fn a_filter_holds_however_its_name_is_joined_and_columns_are_counted_without_a_head() {
+fn filters_accept_any_name_style_and_headless_tables() {
     let corpus = corpus(&[
         ("a.md", "> One two three four five six.\n\n> One two three four five six seven eight nine.\n"),
         ("b.csv", "1,2,3\n4,5,6\n"),
@@ -53,7 +53,7 @@ fn a_filter_holds_however_its_name_is_joined_and_columns_are_counted_without_a_h
 }
 
 #[test]
-fn a_citation_that_is_a_link_names_its_work_and_the_graph_knows_it_as_the_same() {
+fn linked_citation_has_doi_and_one_graph_node() {
     let page =
         "<p>It was measured by <a href=\"https://doi.org/10.5555/X.1?s=2\">the county in spring</a> with care.</p>";
     let note = "It was said by [the county](https://doi.org/10.5555/x.1) at length in spring.\n\nDOI: https://doi.org/10.5555/own\n";
@@ -70,7 +70,7 @@ fn a_citation_that_is_a_link_names_its_work_and_the_graph_knows_it_as_the_same()
 }
 
 #[test]
-fn tables_that_are_read_in_their_file_again_hold_no_keys() {
+fn tables_read_from_file_are_redacted() {
     let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
     let value = "Zk3vQ9mX2pLr8TnB5wYs";
     let table =
@@ -85,7 +85,7 @@ fn tables_that_are_read_in_their_file_again_hold_no_keys() {
 }
 
 #[test]
-fn tables_hold_no_keys_below_telling_heads_whoever_reads_them() {
+fn tables_redact_secret_columns_in_every_format() {
     let value = "Zk3vQ9mX2pLr8TnB5wYs";
     let rows = |between: &str, close: &str| {
         [["name", "token", "commit"], ["bot", value, value]].map(|it| it.join(between) + close).join("\n")

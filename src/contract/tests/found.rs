@@ -1,4 +1,4 @@
-//! What the verbs find in documents.
+//! The results of the verbs on documents.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::contract::refusal::Cause;
 use crate::contract::{run, validate};
 
 #[test]
-fn contradictions_and_consensus_are_counted() {
+fn compare_counts_contradictions_and_consensus() {
     let corpus = corpus(ADVICE);
     let answer = ask(&corpus, "COMPARE", json!({"form": "contradictions", "field": "recommendation"}));
     assert_eq!(answer.data["disagreements"], 2, "{}", answer.data);
@@ -28,7 +28,7 @@ fn contradictions_and_consensus_are_counted() {
 }
 
 #[test]
-fn approaches_and_decision_inputs_have_both_sides() {
+fn approaches_and_decision_inputs_list_pros_and_cons() {
     let corpus = corpus(ADVICE);
     let answer = ask(&corpus, "COMPARE", json!({"form": "approaches"}));
     assert_eq!(
@@ -53,7 +53,7 @@ fn approaches_and_decision_inputs_have_both_sides() {
 }
 
 #[test]
-fn differences_are_enumerated_and_a_document_does_not_differ_from_its_copy() {
+fn compare_lists_differences_and_none_for_copy() {
     let corpus = corpus(&[
         ("a.md", "# T\n\nOne.\n\nTwo.\n"),
         ("b.md", "# T\n\nOne.\n\n2.\n\nThree.\n"),
@@ -74,7 +74,7 @@ fn differences_are_enumerated_and_a_document_does_not_differ_from_its_copy() {
 }
 
 #[test]
-fn sections_tables_and_code_that_differ_are_counted_by_what_they_are() {
+fn compare_counts_differences_by_kind() {
     let long = "word ".repeat(100);
     let (old, new) = (format!("{long}before {long}"), format!("{long}after {long}"));
     let corpus = corpus(&[
@@ -92,11 +92,11 @@ fn sections_tables_and_code_that_differ_are_counted_by_what_they_are() {
     let counted: u64 = ["added", "removed", "modified"].iter().map(|it| data[*it].as_u64().unwrap()).sum();
     assert_eq!(counted as usize, data["changes"].as_array().unwrap().len());
     let text = data["changes"].to_string();
-    assert!(text.contains("before") && text.contains("after"), "the difference itself is shown: {text}");
+    assert!(text.contains("before") && text.contains("after"), "the difference is shown: {text}");
 }
 
 #[test]
-fn links_and_references_are_edges_and_influence_follows_them_back() {
+fn trace_edges_and_influence() {
     let corpus = corpus(&[
         ("x/a.md", "# On tides\n\nSee [the base](base.md).\n"),
         ("x/base.md", "# The drift of old gauges\n\nText.\n"),
@@ -119,7 +119,7 @@ fn links_and_references_are_edges_and_influence_follows_them_back() {
 }
 
 #[test]
-fn dates_and_versions_are_mapped_and_what_is_unclear_is_an_unknown() {
+fn normalize_maps_dates_and_versions() {
     let corpus = corpus(ADVICE);
     let answer = ask(&corpus, "NORMALIZE", json!({"form": "dates"}));
     assert_eq!(
@@ -132,13 +132,13 @@ fn dates_and_versions_are_mapped_and_what_is_unclear_is_an_unknown() {
 }
 
 #[test]
-fn a_passage_of_thousands_of_dates_is_taken_apart_once() {
+fn timeline_splits_passage_once() {
     let line = |it: usize| format!("The gauge was read on 2024-03-{:02} in round {it}.\n", it % 28 + 1);
     let mut corpus = corpus(&[("log.txt", &line(0))]);
     Arc::make_mut(&mut corpus.papers[0].reading).passages[0].text = (0..20_000).map(line).collect();
     let begun = Instant::now();
     let answer = ask(&corpus, "SUMMARIZE", json!({"form": "timeline", "field": "mentioned", "offset": 19_999}));
-    // Once for each date it takes minutes.
+    // Splitting once for each date would take minutes.
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(answer.data["count"], 20_000);
     let last = json!([{"file": 1, "lines": [1, 1], "text": "The gauge was read on 2024-03-28 in round 19991.", "date": "2024-03-28"}]);
@@ -148,7 +148,7 @@ fn a_passage_of_thousands_of_dates_is_taken_apart_once() {
 }
 
 #[test]
-fn more_documents_than_can_be_compared_each_with_each_are_refused_with_the_cure() {
+fn clusters_reject_too_many_documents() {
     let mut corpus = corpus(&[("a.md", "# Tides\n\nThe gauge drifts.\n")]);
     let one = corpus.papers.remove(0);
     let paper = |it: usize| Paper { file: it as i64, path: format!("{it}.md"), ..one.clone() };
@@ -160,11 +160,11 @@ fn more_documents_than_can_be_compared_each_with_each_are_refused_with_the_cure(
     let refusal = asked("group by topical similarity").unwrap_err();
     assert_eq!((refusal.cause, refusal.field.as_deref()), (Cause::TooManyDocuments, Some("view")));
     assert!(refusal.actions[0].contains("smaller `view`") && refusal.message.contains("5001"), "{refusal:?}");
-    assert_eq!(asked("group by type").unwrap().data["count"], 1, "nothing is compared there");
+    assert_eq!(asked("group by type").unwrap().data["count"], 1, "grouping by metadata compares no documents");
 }
 
 #[test]
-fn clusters_part_topics_and_outliers_stand_out() {
+fn clusters_separate_topics_and_anomalies_find_outlier() {
     let tide = "The tide gauge at the pier measures the level of the sea every hour.";
     let bread = "The rye dough rests in the bowl until the crumb of the loaf is even.";
     let long = format!("{} {}", bread.repeat(40), "Bread.");
@@ -189,7 +189,7 @@ fn clusters_part_topics_and_outliers_stand_out() {
 }
 
 #[test]
-fn a_trend_of_what_no_document_says_is_no_flat_line() {
+fn trend_without_statements_is_unknown() {
     let dated = |year: i32| format!("# T\n\nPublished: {year}-03-01\n\nThe water is cold.\n");
     let texts: Vec<String> = (2019..2023).map(dated).collect();
     let files: Vec<(String, &str)> = (1..).zip(&texts).map(|(at, it)| (format!("{at}.md"), it.as_str())).collect();
@@ -201,7 +201,7 @@ fn a_trend_of_what_no_document_says_is_no_flat_line() {
 }
 
 #[test]
-fn an_ambiguous_or_unknown_document_is_asked_back() {
+fn ambiguous_or_unknown_document_is_rejected() {
     let corpus = corpus(&[("x/a.md", "One."), ("y/a.md", "Two.")]);
     for (given, cause) in [("a.md", "ambiguous_request"), ("b.md", "unknown_file"), ("9", "unknown_file")] {
         let request = json!({"form": "influence", "source": given});
@@ -211,6 +211,6 @@ fn an_ambiguous_or_unknown_document_is_asked_back() {
 }
 
 #[test]
-fn no_number_is_less_than_nothing() {
+fn rounded_never_gives_negative_zero() {
     assert_eq!(json!(crate::contract::answer::rounded(-0.0001)).to_string(), "0.0");
 }

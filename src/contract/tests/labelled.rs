@@ -1,4 +1,4 @@
-//! What EXTRACT finds in documents of which every object is known: `tests/data/corpus/expected.jsonl`.
+//! Objects that EXTRACT finds in a fully labelled corpus: `tests/data/corpus/expected.jsonl`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{folder, labelled};
 use crate::contract::extract::Object;
 
-/// What has to be reached: precision and recall by schema.
+/// Required precision and recall by schema.
 const FIGURES: [(&str, f64, f64); 7] = [
     ("Code", 0.95, 0.85),
     ("Table", 0.95, 0.85),
@@ -22,7 +22,7 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether an object is the expected one, by the fields that name it.
+/// Returns whether an object is the expected one, by its identifying fields.
 fn is(schema: &str, object: &Object, wanted: &Value) -> bool {
     let text = |field: &str| wanted[field].as_str().unwrap_or_default();
     let same = |field: &str, name: &str| plain(object.text(field)) == plain(text(name));
@@ -95,12 +95,12 @@ fn tallies() -> BTreeMap<String, Tally> {
             tally.missed.extend(wanted.iter().map(|it| it.to_string()));
         }
     }
-    assert!(expected.is_empty(), "labels of no document: {:?}", expected.keys());
+    assert!(expected.is_empty(), "labels without a document: {:?}", expected.keys());
     tallies
 }
 
 #[test]
-fn objects_are_found_as_the_labels_say_with_exact_lines_and_bytes() {
+fn labelled_objects_reach_precision_and_recall() {
     let tallies = tallies();
     let mut failed = Vec::new();
     for (schema, precision, recall) in FIGURES {
@@ -122,7 +122,7 @@ fn objects_are_found_as_the_labels_say_with_exact_lines_and_bytes() {
 }
 
 #[test]
-fn the_labelled_set_has_many_documents_in_every_kind_of_format() {
+fn labelled_set_covers_every_format() {
     let papers = labelled().papers;
     let formats: std::collections::BTreeSet<&str> = papers.iter().filter_map(|it| it.path.rsplit('.').next()).collect();
     assert!(papers.len() >= 90, "{}", papers.len());

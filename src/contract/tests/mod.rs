@@ -1,4 +1,4 @@
-//! The contract as a whole: what it refuses, what it finds in labelled documents, and what its answers cost.
+//! Tests of the whole corpus API: rejected requests, objects in labelled documents, and the token cost of answers.
 
 mod conforms;
 mod delta;
@@ -23,18 +23,18 @@ use crate::embed::tokens::ModelTokenizer;
 use crate::extract::{Tools, extract_bytes, kind_of_name};
 use crate::model::{ContentHash, ExtractLimits, Redaction};
 
-/// The labelled documents.
+/// The folder of the labelled documents.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus")
 }
 
-/// The tokenizer of the default model, which `make test` fetches: the limits count its tokens.
+/// The tokenizer of the default model, downloaded by `make test`: the limits count its tokens.
 pub(super) fn tokenizer() -> ModelTokenizer {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache/all-MiniLM-L6-v2/tokenizer.json");
     ModelTokenizer::open(&path, 256).expect("run `make models` first")
 }
 
-/// Reads a text as a file of that name.
+/// Parses a text as a file with this name.
 pub(super) fn reading(name: &str, bytes: &[u8]) -> Reading {
     let document = extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default()).unwrap();
     let extension = name.rsplit('.').next().unwrap().to_string();
@@ -50,13 +50,13 @@ pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> Paper {
     Paper { file, path: name.into(), modified_ns: file * 1_000_000_000, size: bytes.len() as u64, hash, reading }
 }
 
-/// Some documents as a view.
+/// A view of some documents.
 pub(in crate::contract) fn corpus(files: &[(&str, &str)]) -> Corpus {
     let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
     Corpus { view: Value::Null, papers, ..Corpus::default() }
 }
 
-/// The labelled documents as a view, by name.
+/// A view of the labelled documents, by name.
 pub(super) fn labelled() -> Corpus {
     let mut names: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|it| it.unwrap().path()).collect();
     names.retain(|it| it.extension().is_some_and(|it| it != "jsonl"));

@@ -1,4 +1,4 @@
-//! Sessions and views: what a selection holds now, and what a session holds as it was.
+//! Session snapshots and saved views: which files belong to them, and with which metadata.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn found(selection: &Selection, filter: &str) -> Found {
 }
 
 #[test]
-fn a_session_is_queried_by_its_own_metadata_whatever_the_catalog_knows() {
+fn session_query_uses_own_metadata_not_catalog() {
     let failed = SessionFile { state: FileState::Failed, ..SessionFile::page(3, "c.pdf".into(), "damaged".into()) };
     let page = SessionFile::page(-1, "https://example.org/a".into(), "the server answered 503".into());
     let own =
@@ -62,7 +62,7 @@ fn a_session_is_queried_by_its_own_metadata_whatever_the_catalog_knows() {
 }
 
 #[test]
-fn verbs_about_texts_say_that_a_minimal_session_has_none() {
+fn minimal_session_rejects_verbs_on_texts() {
     for (mode, verb, request, is_refused) in [
         ("minimal", "EXTRACT", json!({"schema": "Code"}), true),
         ("minimal", "DETECT", json!({"form": "clusters"}), true),
@@ -77,7 +77,7 @@ fn verbs_about_texts_say_that_a_minimal_session_has_none() {
 }
 
 #[test]
-fn what_belonged_to_a_view_then_is_decided_by_what_the_session_knows() {
+fn past_membership_uses_session_metadata() {
     let (small, large) = (file(1, "a.md", "Short."), file(2, "b.md", &"Long. ".repeat(50)));
     let evolving = |filter: &str| View::Evolving { filter: filter.into(), since: None };
     for (view, expected) in [
@@ -92,7 +92,7 @@ fn what_belonged_to_a_view_then_is_decided_by_what_the_session_knows() {
 }
 
 #[test]
-fn an_evolving_view_counts_its_duration_back_from_now_and_a_set_of_an_older_vic_is_read() {
+fn evolving_view_counts_from_now_and_old_set_loads() {
     let day = 86_400_000_000_000;
     let view = View::Evolving { filter: "size>0".into(), since: Some("2 days".into()) };
     let selection = |now| Selection::saved(&Scope::All, "v", &view, now).unwrap().base.modified_after_ns;
@@ -104,7 +104,7 @@ fn an_evolving_view_counts_its_duration_back_from_now_and_a_set_of_an_older_vic_
 
 #[test]
 #[ignore = "measures: what it prints depends on the machine"]
-fn how_long_a_query_over_a_hundred_thousand_files_takes() {
+fn measure_query_over_100000_files() {
     const FILES: u64 = 100_000;
     let dir = tempfile::tempdir().unwrap();
     let (catalog, root) = (catalog(dir.path()), dir.path().join("w"));

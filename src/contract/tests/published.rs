@@ -1,4 +1,4 @@
-//! The published schemas hold for what is asked and answered, and the examples of the help are what happens.
+//! Requests and answers match the published schemas, and the examples in the help match real answers.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
 use crate::contract::{envelope, explain, render, run, schema, score, select, validate};
 use crate::verbs::{self, BESIDE, EXAMPLES, Example, VERBS};
 
-/// A schema by its address.
+/// Returns the schema at an address.
 fn known(address: &str) -> Value {
-    let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is none of ours"));
+    let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is no schema address"));
     let (name, which) = path.trim_start_matches('/').split_once('/').unwrap();
-    schema::named(name).unwrap_or_else(|| panic!("nothing is published at {address}"))[which].clone()
+    schema::named(name).unwrap_or_else(|| panic!("no schema is published at {address}"))[which].clone()
 }
 
 fn check(value: &Value, verb: &str, which: &str) {
@@ -43,7 +43,7 @@ fn examples() -> Corpus {
     Corpus { view: json!({"type": "warehouse"}), papers: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
 }
 
-/// The state of the examples before the last one was changed.
+/// The baseline: the examples before the last one was changed.
 fn earlier(corpus: &Corpus) -> Earlier {
     let mut before = corpus.clone();
     before.papers[2] = paper(3, "storing.md", b"# Storing\n\n## Drawer\n\nThe drawer is damp.\n");
@@ -63,7 +63,7 @@ fn earlier(corpus: &Corpus) -> Earlier {
     }
 }
 
-/// The envelope of a request that needs documents only.
+/// The envelope of a request on documents.
 fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let request = validate::request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
     let before = (request.verb.name == "DELTA").then(|| earlier(corpus));
@@ -90,7 +90,7 @@ fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     told
 }
 
-/// What is said in YAML is the same, and a table is CSV whose first line says what it is worth.
+/// Asserts that YAML equals JSON, and that CSV of a table starts with the id.
 fn faces(told: &Value, request: &validate::Request) {
     let (_, yaml) = render::render(told, Some("yaml")).unwrap();
     assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
@@ -101,7 +101,7 @@ fn faces(told: &Value, request: &validate::Request) {
     }
 }
 
-/// The example of EXTRACT, as the book keeps it.
+/// The stored result of the EXTRACT example.
 fn extracted(corpus: &Corpus) -> BookedResult {
     let example = EXAMPLES.iter().find(|it| it.verb == "EXTRACT").unwrap();
     let fields: Value = serde_json::from_str(example.request).unwrap();
@@ -115,10 +115,10 @@ fn fields(example: &Example) -> Value {
 }
 
 #[test]
-fn every_example_of_the_help_is_what_happens() {
+fn help_examples_match_real_answers() {
     let corpus = examples();
     let mut wrong = Vec::new();
-    // INGEST and QUERY need a daemon: its tests carry them out.
+    // The tests with a real daemon run the examples of INGEST and QUERY.
     for example in EXAMPLES.iter().filter(|it| !["INGEST", "QUERY"].contains(&it.verb)) {
         let told = told(&corpus, example.verb, &fields(example));
         let expected: Value = serde_json::from_str(example.response).unwrap();
@@ -130,7 +130,7 @@ fn every_example_of_the_help_is_what_happens() {
 }
 
 #[test]
-fn every_request_of_the_help_fits_its_published_schema() {
+fn help_requests_match_schema() {
     for example in EXAMPLES {
         let request = fields(example);
         assert!(validate::request(example.verb, map(&request)).is_ok(), "{request}");
@@ -139,7 +139,7 @@ fn every_request_of_the_help_fits_its_published_schema() {
 }
 
 #[test]
-fn what_the_validator_takes_fits_the_published_schema_and_the_other_way_round() {
+fn validator_and_schema_agree() {
     let good = super::requests::good_requests();
     for (verb, request) in &good {
         let taken = validate::request(verb, map(request)).unwrap();
@@ -152,7 +152,7 @@ fn what_the_validator_takes_fits_the_published_schema_and_the_other_way_round() 
     for ((verb, request), cause) in super::requests::bad_requests() {
         let Some(verb) = verbs::verb(verb) else { continue };
         let fits = misfit(&request, &schema::of(verb)["request"], &known).is_none();
-        // What depends on two fields or has a grammar of its own, a schema cannot say.
+        // A schema cannot express rules on two fields or a grammar.
         let name = cause.name();
         let is_shape = ["unknown_form", "unknown_schema"].contains(&name) || (name == "missing_field" && !fits);
         assert!(!is_shape || !fits, "{} {request} fits the schema, and is refused for {name}", verb.name);
@@ -160,7 +160,7 @@ fn what_the_validator_takes_fits_the_published_schema_and_the_other_way_round() 
 }
 
 #[test]
-fn every_answer_fits_its_published_schema() {
+fn answers_match_schema() {
     let (labelled, advice) = (labelled(), corpus(super::verbs::ADVICE));
     for mut corpus in [labelled, advice, examples()] {
         corpus.view = json!({"type": "warehouse"});
@@ -179,7 +179,7 @@ fn every_answer_fits_its_published_schema() {
 }
 
 #[test]
-fn every_refusal_fits_the_published_schema_of_its_verb() {
+fn errors_match_schema_of_verb() {
     let tokenizer = tokenizer();
     for ((verb, request), _) in super::requests::bad_requests() {
         let Some(verb) = verbs::verb(verb) else { continue };
@@ -190,7 +190,7 @@ fn every_refusal_fits_the_published_schema_of_its_verb() {
 }
 
 #[test]
-fn everything_has_a_schema_of_its_request_and_of_its_response() {
+fn every_call_has_request_and_response_schema() {
     let all = schema::all();
     assert_eq!(all.len(), VERBS.len() + BESIDE.len());
     for one in &all {
@@ -198,7 +198,7 @@ fn everything_has_a_schema_of_its_request_and_of_its_response() {
             assert_eq!(known(one[which]["$id"].as_str().unwrap()), one[which], "{}", one["verb"]);
         }
     }
-    // An answer of another shape does not fit.
+    // An answer of another shape does not match.
     let mut told = told(&examples(), "EXTRACT", &json!({"schema": "Code"}));
     assert!(misfit(&told, &known("vic://corpus/schema/extract/response"), &known).is_none());
     assert!(misfit(&told, &known("vic://corpus/schema/result/response"), &known).is_none());

@@ -1,4 +1,4 @@
-//! What the validator refuses, and with what reason; and that it refuses nothing else.
+//! Requests that the validator rejects, with the expected reason, and valid requests that it accepts.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::verbs::{ANY_FILTERS, BESIDE, Field, Form, Kind, SCHEMAS, VERBS, Verb}
 
 pub(super) type Case = (&'static str, Value);
 
-/// A request of a form with nothing that could be left out.
+/// The smallest valid request of a form.
 fn least(verb: &'static Verb, form: &'static Form) -> Map<String, Value> {
     let mut request = Map::new();
     if !form.name.is_empty() {
@@ -56,7 +56,7 @@ fn mistyped(kind: Kind) -> Value {
     }
 }
 
-/// A value out of its range, where there is one.
+/// A value out of range, if the kind has a range.
 fn outside(kind: Kind) -> Option<Value> {
     match kind {
         Kind::Text(most) => Some(json!("x".repeat(most + 1))),
@@ -66,7 +66,7 @@ fn outside(kind: Kind) -> Option<Value> {
     }
 }
 
-/// Fields that cannot be added to the least request without making another one of it.
+/// Returns whether a field would turn the smallest request into another kind of request.
 fn excluded(verb: &Verb, field: &Field) -> bool {
     match verb.name {
         "INGEST" => ["urls", "session", "refetch_failed", "view", "paths"].contains(&field.name),
@@ -184,7 +184,7 @@ pub(super) fn bad_requests() -> Vec<(Case, Cause)> {
     cases
 }
 
-/// Verbs, forms, schemas and fields that there are not.
+/// Unknown verbs, forms, schemas and fields.
 fn wrong_names() -> Vec<(Case, Cause)> {
     vec![
         (("search", json!({})), Cause::UnknownVerb),
@@ -201,7 +201,7 @@ fn wrong_names() -> Vec<(Case, Cause)> {
     ]
 }
 
-/// Too much at once, and too little.
+/// Conflicting and missing fields.
 fn wrong_together() -> Vec<(Case, Cause)> {
     vec![
         (("extract", json!({"schema": "Code", "view": "v", "session": 1})), Cause::Ambiguous),
@@ -224,7 +224,7 @@ fn wrong_together() -> Vec<(Case, Cause)> {
     ]
 }
 
-/// Values of another type, outside of what is allowed, or that cannot be read.
+/// Values with a wrong type, out of range, or unparsable.
 fn wrong_values() -> Vec<(Case, Cause)> {
     vec![
         (("extract", json!({"schema": "Quote", "filters": {"min_words": "ten"}})), Cause::TypeError),
@@ -256,7 +256,7 @@ fn map(value: &Value) -> Map<String, Value> {
 }
 
 #[test]
-fn none_of_two_hundred_good_requests_is_refused() {
+fn valid_requests_are_accepted() {
     let cases = good_requests();
     let refused: Vec<String> = cases
         .iter()
@@ -269,7 +269,7 @@ fn none_of_two_hundred_good_requests_is_refused() {
 }
 
 #[test]
-fn two_hundred_malformed_requests_are_refused_with_the_right_reason_in_few_words() {
+fn malformed_requests_give_expected_error_in_token_limit() {
     let tokenizer = tokenizer();
     let cases = bad_requests();
     let mut wrong = Vec::new();
@@ -287,11 +287,11 @@ fn two_hundred_malformed_requests_are_refused_with_the_right_reason_in_few_words
     }
     println!("{} of {} malformed requests refused with the right reason", cases.len() - wrong.len(), cases.len());
     assert!(cases.len() >= 200, "{}", cases.len());
-    // Nineteen of twenty are promised; all of them is what there is.
+    // The promise is 95 %; all of them pass.
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A line of `tests/data/requests/refused.txt`: verb, request, type of the refusal, and the field that it names.
+/// A line of `tests/data/requests/refused.txt`: verb, request, error type, and the field that it names.
 fn written_down() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let lines = include_str!("../../../tests/data/requests/refused.txt").lines().filter(|it| !it.starts_with('#'));
     let parse = |line: &'static str| {
@@ -304,7 +304,7 @@ fn written_down() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 }
 
 #[test]
-fn malformed_requests_that_have_nothing_in_common_are_refused_for_what_is_wrong_with_them() {
+fn listed_malformed_requests_give_listed_error_and_field() {
     let cases = written_down();
     let mut wrong = Vec::new();
     for (verb, request, cause, field) in &cases {
@@ -335,7 +335,7 @@ fn malformed_requests_that_have_nothing_in_common_are_refused_for_what_is_wrong_
 }
 
 #[test]
-fn a_slip_is_answered_with_the_nearest_name() {
+fn typo_suggests_nearest_name() {
     let refused = validate::request("extrct", Map::new()).unwrap_err();
     assert_eq!(refused.actions, ["did you mean `EXTRACT`?"]);
     let refused = validate::request("extract", map(&json!({"schema": "Tabel"}))).unwrap_err();
@@ -345,16 +345,16 @@ fn a_slip_is_answered_with_the_nearest_name() {
 }
 
 #[test]
-fn the_same_question_has_one_canonical_form() {
+fn equal_requests_share_canonical_form() {
     let canonical = |request: Value| validate::request("EXTRACT", map(&request)).unwrap().canonical().to_string();
     let one = canonical(json!({"schema": "table", "limit": 3, "format": "csv"}));
     assert_eq!(one, canonical(json!({"limit": 3, "schema": "Table", "async": true, "verbose": false})));
-    // What is kept under an id is one answer: with all of its prose it is another one.
+    // One id holds one answer: the answer with all of its prose is a different one.
     assert_ne!(one, canonical(json!({"limit": 3, "schema": "Table", "verbose": true})));
 }
 
 #[test]
-fn every_help_text_is_short() {
+fn help_texts_fit_token_limit() {
     let tokenizer = tokenizer();
     let check = |verb: Option<&str>, form: Option<&str>| {
         let text = help::text(verb, form).unwrap();
@@ -381,7 +381,7 @@ fn every_help_text_is_short() {
 }
 
 #[test]
-fn a_verb_in_letters_that_only_look_like_it_is_none() {
+fn lookalike_letters_are_no_verb() {
     assert_eq!(spelled(" explain-failure "), "EXPLAIN_FAILURE");
     for verb in ["\u{131}ngest", "inge\u{17f}t"] {
         let refused = validate::request(&spelled(verb), map(&json!({"paths": ["/w"]}))).unwrap_err();

@@ -1,4 +1,4 @@
-//! What an answer says: how much prose, in which pages, in no words of advice, and at what cost.
+//! The text of answers: prose limit, paging, no advice, and token cost.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::contract::summarize::FORBIDDEN;
 use crate::contract::{envelope, run, validate};
 
 #[test]
-fn prose_is_bounded_and_summaries_never_advise() {
+fn prose_is_limited_and_summaries_give_no_advice() {
     let tokenizer = tokenizer();
     for corpus in [labelled(), super::corpus(ADVICE), talkative()] {
         for (verb, request) in every_form() {
@@ -33,7 +33,7 @@ fn prose_is_bounded_and_summaries_never_advise() {
     }
 }
 
-/// Documents with more of everything than an answer may say: long sentences, quotes, cells, headings and lists.
+/// Documents that exceed every limit of an answer: long sentences, quotes, cells, headings and lists.
 fn talkative() -> Corpus {
     let sentence =
         |at: usize| format!("You should clean gauge number {at} at the pier before every storm of the winter. ");
@@ -43,7 +43,7 @@ fn talkative() -> Corpus {
         one.push_str(&format!("{}\n\n", sentence(at).repeat(4)));
         other.push_str(&format!("{}\n\n", sentence(at + 1).replace("should", "should never").repeat(3)));
     }
-    let quote = "the water came over the wall and nobody had seen it come ".repeat(20);
+    let quote = "the water came over the wall and few had seen it come ".repeat(20);
     let cell = "a cell with far more words than any cell of a table should have ".repeat(10);
     let tail = format!(
         "> {quote}\n> — Klara Novak\n\n## Methods\n\n{}\n\n## Pros of the wall\n\n- {quote}\n\n## Cons of the wall\n\n- {quote}\n\n| Site | Note |\n|---|---|\n| pier | {cell} |\n| lock | {cell} |\n\nA **wall** is a thing that {quote}.\n",
@@ -53,7 +53,7 @@ fn talkative() -> Corpus {
 }
 
 #[test]
-fn a_summary_with_forbidden_wording_is_withheld() {
+fn summary_with_advice_is_withheld() {
     let verb = crate::verbs::verb("SUMMARIZE").unwrap();
     for data in [
         json!({"rows": [{"sections": ["Tin is the BEST CHOICE here"]}]}),
@@ -72,7 +72,7 @@ fn a_summary_with_forbidden_wording_is_withheld() {
 }
 
 #[test]
-fn what_does_not_fit_is_found_at_the_next_offset_until_nothing_is_left() {
+fn paging_reaches_every_object() {
     let tokenizer = tokenizer();
     let mut requests: Vec<(&str, Value, &str)> =
         crate::verbs::SCHEMA_NAMES.iter().map(|it| ("EXTRACT", json!({"schema": it}), "objects")).collect();
@@ -100,7 +100,7 @@ fn what_does_not_fit_is_found_at_the_next_offset_until_nothing_is_left() {
     }
 }
 
-/// The labelled notes of one kind in one long document, and the same again after some work on it.
+/// The labelled notes of one kind in one long document, and an edited version of it.
 fn two_versions() -> Corpus {
     let folder = super::folder();
     let names = ["archive", "backup", "bees", "bread", "choir", "gauges", "orchard", "paint", "routing", "wool"];
@@ -111,7 +111,7 @@ fn two_versions() -> Corpus {
     corpus(&[("old.md", &old), ("new.md", &format!("{new}\n\nOne more note at the end.\n"))])
 }
 
-/// Twenty tasks that somebody would otherwise read documents for: to count, tabulate, compare and list.
+/// Twenty tasks that replace reading documents: count, tabulate, compare and list.
 fn tasks() -> Vec<(&'static str, Value)> {
     vec![
         ("EXTRACT", json!({"schema": "Code", "filters": {"language": "rust"}})),
@@ -135,14 +135,14 @@ fn tasks() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Tokens of the passages of some documents.
+/// Tokens of the passages of the documents that an answer replaces.
 fn cost(corpus: &Corpus, ruler: Ruler<'_>, replaced: impl Fn(&str) -> bool) -> usize {
     let papers = corpus.papers.iter().filter(|it| replaced(&it.path));
     papers.flat_map(|it| &it.reading.passages).map(|it| ruler.count(&it.text)).sum()
 }
 
 #[test]
-fn an_answer_costs_a_tenth_of_the_documents_that_it_replaces() {
+fn answer_costs_tenth_of_replaced_documents() {
     let tokenizer = tokenizer();
     let (ruler, all, versions) = (Ruler(&tokenizer), labelled(), two_versions());
     let every = cost(&all, ruler, |_| true);
@@ -150,7 +150,7 @@ fn an_answer_costs_a_tenth_of_the_documents_that_it_replaces() {
         tasks().into_iter().map(|(verb, request)| (&all, verb, request, every)).collect();
     let compare = json!({"form": "versions", "doc_a": "old.md", "doc_b": "new.md"});
     tasks.push((&versions, "COMPARE", compare, cost(&versions, ruler, |_| true)));
-    // A matrix replaces the documents of its rows and no others.
+    // A matrix replaces only the documents of its rows.
     let items: Vec<&str> = all.papers.iter().map(|it| it.path.as_str()).filter(|it| it.ends_with(".md")).collect();
     let matrix = json!({"form": "comparison-matrix", "items": items, "schema": ["year", "table_count"]});
     tasks.push((&all, "SUMMARIZE", matrix, cost(&all, ruler, |it| it.ends_with(".md"))));

@@ -1,4 +1,4 @@
-//! Every form of every verb on documents: the same question has the same answer, whenever and in whatever order it is asked.
+//! Every form of every verb on documents: answers are deterministic, in whatever order files were added.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -37,7 +37,7 @@ pub(super) const ADVICE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Every form with a request that fits the labelled documents.
+/// Every form, with a request for the labelled documents.
 pub(super) fn every_form() -> Vec<(&'static str, Value)> {
     vec![
         ("EXTRACT", json!({"schema": "Code", "filters": {"language": "python"}})),
@@ -94,14 +94,14 @@ pub(super) fn every_form() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn the_same_view_and_request_give_the_same_bytes() {
+fn same_view_and_request_give_same_bytes() {
     let (one, other) = (labelled(), labelled());
     for (verb, request) in every_form() {
         assert_eq!(told(&one, verb, &request), told(&other, verb, &request), "{verb} {request}");
     }
 }
 
-/// The answer of a question about documents whose numbers were given in another order, with paths for numbers.
+/// The answer for a corpus with other file numbers, with paths in place of numbers.
 fn by_path(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let mut told: Value = serde_json::from_str(&told(corpus, verb, request)).unwrap();
     told["id"] = Value::Null;
@@ -110,14 +110,14 @@ fn by_path(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     told
 }
 
-/// Puts paths in the place of the numbers of files; lists of numbers lose their order with them.
+/// Replaces file numbers by paths; lists of numbers are sorted.
 fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     const NAMES: [&str; 6] = ["file", "files", "doc_a", "doc_b", "source", "missing_from"];
     let node = |text: &str| text.strip_prefix('f')?.parse::<i64>().ok().and_then(|it| paths.get(&it).copied());
     match value {
         Value::Object(map) => {
             name_rows(map, paths);
-            // Of objects of a schema these are counts.
+            // For objects of a schema these are counts.
             let counts = map.contains_key("schema");
             for (name, inner) in map {
                 match inner {
@@ -142,7 +142,7 @@ fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     }
 }
 
-/// The same for the rows of a table that begin with the number of a file.
+/// The same for matrix rows that begin with a file number.
 fn name_rows(map: &mut Map<String, Value>, paths: &BTreeMap<i64, &str>) {
     if map.get("columns").is_some_and(|it| it[0] == "file") {
         for row in map.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -151,7 +151,7 @@ fn name_rows(map: &mut Map<String, Value>, paths: &BTreeMap<i64, &str>) {
     }
 }
 
-/// A request with the names of documents in the place of their numbers.
+/// A request with paths in place of file numbers.
 fn with_names(corpus: &Corpus, request: &Value) -> Value {
     let path = |it: &Value| {
         let paper = corpus.papers.iter().find(|paper| Some(paper.file) == it.as_i64());
@@ -169,7 +169,7 @@ fn with_names(corpus: &Corpus, request: &Value) -> Value {
 }
 
 #[test]
-fn the_order_in_which_files_came_changes_no_answer() {
+fn answers_are_independent_of_file_order() {
     for one in [labelled(), corpus(ADVICE)] {
         let mut other = one.clone();
         let most = other.papers.len() as i64;
@@ -185,7 +185,7 @@ fn the_order_in_which_files_came_changes_no_answer() {
 }
 
 #[test]
-fn a_document_of_centuries_ago_is_the_oldest_of_a_view() {
+fn centuries_old_document_is_oldest() {
     let corpus = corpus(&[("new.md", "# New\n\nDate: 2026-01-01\n"), ("old.md", "# Old\n\nDate: 1700-01-01\n")]);
     let scores = ask(&corpus, "SCORE", json!({"form": "freshness"})).data["scores"].clone();
     let told = |at: usize| (scores[at]["file"].clone(), scores[at]["score"].clone());
@@ -196,7 +196,7 @@ fn a_document_of_centuries_ago_is_the_oldest_of_a_view() {
 }
 
 #[test]
-fn every_answer_is_the_same_in_every_format_each_time() {
+fn rendering_is_deterministic_in_every_format() {
     let corpus = labelled();
     for (verb, request) in every_form() {
         let envelope: Value = serde_json::from_str(&told(&corpus, verb, &request)).unwrap();
@@ -209,7 +209,7 @@ fn every_answer_is_the_same_in_every_format_each_time() {
 
 #[test]
 #[ignore = "measures: what it prints depends on the machine"]
-fn how_long_each_verb_takes_on_fifty_documents() {
+fn measure_each_verb_on_50_documents() {
     let mut corpus = labelled();
     corpus.papers.truncate(50);
     for (verb, request) in every_form() {

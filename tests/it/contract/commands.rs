@@ -36,7 +36,7 @@ fn vic_demo_full_and_quick_ask_through_every_tier() {
     let world = World::new().with("VIC_L2_SECONDS", "300");
     let full = world.ok(&["demo", "--full"]);
     assert!(full.contains("tiers that took part: L0, L1, L2"), "{full}");
-    // What was seen the first time is in the index now.
+    // The first run left its files in the index.
     let quick = world.ok(&["demo", "--quick"]);
     assert!(quick.contains("tiers that took part: L0, L1\n") && !quick.contains("chunks"), "{quick}");
     assert_eq!(world.fails(&["demo", "--full", "--quick"]).0, 2);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::World;
 use crate::http::{get, post};
 
-/// What one daemon answered, asked once for all tests.
+/// The answers of one daemon, shared by all tests.
 struct Answers {
     health: Value,
     ask: Value,
@@ -33,7 +33,7 @@ fn answers() -> &'static Answers {
     })
 }
 
-/// The plan of the document's example, for the files above.
+/// The plan of the example in the document, for the files above.
 fn plan() -> Value {
     json!({
         "intent": "read_evidence",
@@ -52,7 +52,7 @@ fn plan() -> Value {
     })
 }
 
-/// Whoever runs the tests, as a number: names depend on the machine.
+/// The uid of the test process: user names depend on the machine.
 fn owner() -> String {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").unwrap().uid().to_string()
@@ -82,7 +82,7 @@ fn field_of(answer: &'static Value, pointer: &str) -> &'static Value {
     answer.pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}` in {answer:#}"))
 }
 
-/// A test for each field: where it stands, and what must hold of it.
+/// Defines a test for each field: its JSON pointer, and the condition on its value.
 macro_rules! fields {
     ($($name:ident: $of:ident($pointer:literal), $holds:expr;)*) => {
         $(#[test]
@@ -165,7 +165,7 @@ fn is_moment(value: &Value) -> bool {
     value.as_str().is_some_and(|it| chrono::DateTime::parse_from_rfc3339(it).is_ok())
 }
 
-/// Asks with a plan of which one field is another, or gone.
+/// Asks with a plan in which one field is replaced or removed.
 fn with_plan(world: &World, field: &str, value: Option<Value>) -> (u16, Value) {
     let mut plan = plan();
     match value {
@@ -177,7 +177,7 @@ fn with_plan(world: &World, field: &str, value: Option<Value>) -> (u16, Value) {
 }
 
 #[test]
-fn query_plan_fields_are_required_or_not_and_in_their_ranges() {
+fn query_plan_fields_are_validated() {
     let world = World::new().start();
     for field in ["intent", "privacy_mode", "raw_user_text"] {
         let (status, told) = with_plan(&world, field, None);
@@ -205,7 +205,7 @@ fn query_plan_fields_are_required_or_not_and_in_their_ranges() {
 }
 
 #[test]
-fn ask_query_privacy_mode_and_warehouse_root() {
+fn ask_request_fields() {
     let world = super::bees();
     let root = world.files();
     world.write("other/bees.md", "Another hive.");
@@ -218,13 +218,13 @@ fn ask_query_privacy_mode_and_warehouse_root() {
         (&json!("cloud_reasoning_ok"), 1)
     );
     let warned = answer["warnings"].to_string();
-    assert!(warned.contains("local_only"), "whoever asks is never laxer than the daemon: {warned}");
+    assert!(warned.contains("local_only"), "a request cannot relax the privacy mode of the daemon: {warned}");
     let elsewhere = post(&world, "/v1/ask", &json!({"query": "hive", "warehouse_root": "/nowhere"}));
     assert_eq!((elsewhere.status, &elsewhere.json()["error"]["code"]), (404, &json!("not_found")));
 }
 
 #[test]
-fn index_start_root_db_path_full_and_max_files() {
+fn index_start_request_fields() {
     let world = World::new().start();
     world.write("a.md", "One.");
     world.write("b.md", "Two.");
@@ -239,7 +239,7 @@ fn index_start_root_db_path_full_and_max_files() {
 }
 
 #[test]
-fn index_status_of_an_unknown_job_is_404() {
+fn index_status_of_unknown_job_is_404() {
     let world = World::new().start();
-    assert_eq!(get(&world, "/v1/index/status?job_id=nobody").status, 404);
+    assert_eq!(get(&world, "/v1/index/status?job_id=unknown").status, 404);
 }

@@ -1,5 +1,4 @@
-//! Bad input: every kind gives a typed error with the field's name, the right HTTP status, gRPC code and exit code, and has
-//! no effect.
+//! Bad input: every kind gives a typed error with the field name, HTTP status, gRPC code and exit code, and has no effect.
 
 use std::time::Duration;
 
@@ -13,13 +12,13 @@ use crate::harness::World;
 use crate::http::{key_line, post, raw, send};
 use crate::ollama::{self, Model, Says};
 
-/// What a request may change: jobs, files and chunks.
+/// The state that a request could change: jobs, files and chunks.
 fn state(world: &World) -> Value {
     let status = world.json(&["status"]);
     json!([status["coverage"], status["chunks"], status["roots"], world.json(&["jobs"])])
 }
 
-/// Sends over HTTP what must be refused; gives status, code and field.
+/// Sends an invalid request over HTTP; returns status, code and field.
 fn over_http(world: &World, path: &str, body: &str) -> (u16, Value, Value) {
     let before = state(world);
     let told = send(world, "POST", path, &[], body);
@@ -29,7 +28,7 @@ fn over_http(world: &World, path: &str, body: &str) -> (u16, Value, Value) {
     (told.status, error["code"].clone(), error["field"].clone())
 }
 
-/// Asks over gRPC what must be refused.
+/// Sends an invalid request over gRPC.
 fn over_grpc(world: &World, request: AskRequest) -> Error {
     let data = world.data();
     let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
@@ -42,20 +41,20 @@ fn question(query: &str) -> AskRequest {
     AskRequest { query: query.into(), ..AskRequest::default() }
 }
 
-/// A question that no protocol takes: 400 and its field over HTTP, INVALID_ARGUMENT over gRPC, 2 on the command line.
+/// Asserts that every protocol rejects the question: 400 and its field over HTTP, INVALID_ARGUMENT over gRPC, exit code 2.
 fn refused_everywhere(world: &World, query: &str) {
     let told = over_http(world, "/v1/ask", &json!({ "query": query }).to_string());
     assert_eq!(told, (400, json!("invalid_argument"), json!("query")));
     let error = over_grpc(world, question(query));
     assert_eq!((error.code.grpc_code(), error.field.as_deref()), (tonic::Code::InvalidArgument, Some("query")));
-    // The kernel takes no argument with a NUL, nor one of more than 128 KiB.
+    // The kernel accepts no argument with a NUL or of more than 128 KiB.
     if !query.contains('\0') && query.len() < 128 << 10 {
         assert_eq!(world.fails(&["ask", query]).0, i32::from(ErrorCode::InvalidArgument.exit_code()));
     }
 }
 
 #[test]
-fn malformed_json() {
+fn malformed_json_is_rejected() {
     let world = super::bees();
     for body in ["{\"query\": \"x\"} trailing", "{\"query\": \"x\""] {
         assert_eq!(over_http(&world, "/v1/ask", body), (400, json!("invalid_argument"), json!(null)), "{body}");
@@ -69,7 +68,7 @@ fn malformed_json() {
 }
 
 #[test]
-fn wrong_types() {
+fn wrong_types_are_rejected() {
     let world = super::bees();
     for (path, body, field) in [
         ("/v1/ask", json!({"query": 7}), "query"),
@@ -91,7 +90,7 @@ fn wrong_types() {
 }
 
 #[test]
-fn numbers_out_of_bounds_deep_values_and_fields_that_stand_twice() {
+fn out_of_range_deep_and_duplicate_fields_are_rejected() {
     let world = super::bees();
     let deep = format!("{{\"query\": \"x\", \"filters\": {}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     for (body, field) in [
@@ -110,14 +109,14 @@ fn numbers_out_of_bounds_deep_values_and_fields_that_stand_twice() {
 }
 
 #[test]
-fn a_body_of_2_mib_and_one_byte() {
+fn body_over_2_mib_is_rejected() {
     let world = super::bees();
     let body = format!("{{\"query\": \"x\"}}{}", " ".repeat((2 << 20) + 1 - 14));
     assert_eq!(over_http(&world, "/v1/ask", &body), (413, json!("payload_too_large"), json!(null)));
 }
 
 #[test]
-fn a_body_that_never_comes_to_its_end() {
+fn unfinished_body_times_out() {
     let world = super::bees();
     let begun = std::time::Instant::now();
     let head = format!("POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n{}", key_line(&world));
@@ -128,7 +127,7 @@ fn a_body_that_never_comes_to_its_end() {
 }
 
 #[test]
-fn a_wrong_key() {
+fn wrong_key_is_rejected() {
     let world = World::new().with("VIC_BRIDGE_API_KEY", "s3cret").start();
     let key = [("authorization", "Bearer wrong")];
     let told = send(&world, "POST", "/v1/index/start", &key, "{}");
@@ -140,7 +139,7 @@ fn a_wrong_key() {
 }
 
 #[test]
-fn a_wrong_host() {
+fn wrong_host_is_rejected() {
     let world = World::new().start();
     let host = [("host", "evil.example")];
     let told = send(&world, "POST", "/v1/index/start", &host, "{}");
@@ -151,7 +150,7 @@ fn a_wrong_host() {
 }
 
 #[test]
-fn a_question_of_no_and_of_100_000_characters() {
+fn empty_and_huge_questions_are_rejected() {
     let world = super::bees();
     for query in ["", "  \n", &"x".repeat(100_000), &"ä".repeat(100_000)] {
         refused_everywhere(&world, query);
@@ -159,7 +158,7 @@ fn a_question_of_no_and_of_100_000_characters() {
 }
 
 #[test]
-fn control_characters() {
+fn control_characters_are_rejected() {
     let world = super::bees();
     for query in ["a\0b", "\u{1b}[2J", "a\u{7}", "\u{9b}2J"] {
         refused_everywhere(&world, query);
@@ -167,7 +166,7 @@ fn control_characters() {
 }
 
 #[test]
-fn a_plan_with_an_unknown_skill() {
+fn plan_with_unknown_skill_is_rejected() {
     let world = super::bees();
     let plan = QueryPlan {
         intent: "search".into(),
@@ -191,7 +190,7 @@ fn a_plan_with_an_unknown_skill() {
     );
 }
 
-/// A daemon whose questions are planned by a model that does this, with one note indexed.
+/// A daemon with one indexed note and a planner model that behaves as given.
 fn planned_by(says: Says) -> (World, crate::server::Server) {
     let server = ollama::start(vec![Model::new("m", &["completion"])], move |_| says.clone());
     let world = World::new()
@@ -204,7 +203,7 @@ fn planned_by(says: Says) -> (World, crate::server::Server) {
     (world, server)
 }
 
-/// A model that fails is no error of whoever asks: the rules plan, sentences are quoted, and warnings say both and why.
+/// Asserts that a failing model is no error: rules plan, sentences are quoted, and warnings report both and why.
 fn stood_in_for(says: Says, expected: &str) {
     let (world, _server) = planned_by(says.clone());
     let before = state(&world);
@@ -222,13 +221,13 @@ fn stood_in_for(says: Says, expected: &str) {
 }
 
 #[test]
-fn a_model_that_returns_nonsense() {
+fn nonsense_model_falls_back_to_rules() {
     stood_in_for(Says::Nonsense, "no usable answer");
     stood_in_for(Says::Text("I would rather not say.".into()), "no plan");
 }
 
 #[test]
-fn a_model_that_hangs() {
+fn hanging_model_falls_back_to_rules() {
     let (world, _server) = planned_by(Says::Hangs(Duration::from_secs(100)));
     let begun = std::time::Instant::now();
     let answer = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"})).json();
@@ -239,19 +238,19 @@ fn a_model_that_hangs() {
 }
 
 #[test]
-fn a_model_that_streams_half_a_line() {
+fn truncated_model_stream_falls_back_to_rules() {
     stood_in_for(Says::HalfALine, "broke off");
 }
 
 #[test]
-fn a_model_that_closes() {
+fn closing_model_falls_back_to_rules() {
     stood_in_for(Says::Closes, "cannot reach");
     stood_in_for(Says::Broken("out of memory"), "out of memory");
     stood_in_for(Says::Busy, "server busy");
 }
 
 #[test]
-fn a_model_that_is_not_there() {
+fn missing_model_falls_back_to_rules() {
     let (world, server) = planned_by(Says::Closes);
     drop(world);
     let world = World::new()

@@ -1,4 +1,4 @@
-//! Every variable of the API document: its default, and what it does. Each test is named after its variable.
+//! Every variable of the API document: its default and its effect. Each test is named after its variable.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn with(name: &str, value: &str) -> Config {
     config(&[(name, value)]).unwrap()
 }
 
-/// What is said of a value that cannot be; it must name the variable.
+/// Returns the error of an invalid value, and asserts that it names the variable.
 fn refused(name: &str, value: &str) -> Error {
     let error = config(&[(name, value)]).unwrap_err();
     assert!(error.message.contains(name), "{error}");
@@ -59,7 +59,7 @@ fn vic_warehouse_root() {
     assert_eq!(world.paths(&["lighthouse"]), ["a/in.md"]);
     let stats = post(&world, "/v1/ask", &json!({"query": "lighthouse"})).json()["stats"].clone();
     assert_eq!(stats["warehouse_root"], root.join("a").to_str().unwrap());
-    assert_eq!(world.paths(&["lighthouse", "--root", root.to_str().unwrap()]).len(), 2, "a root that is named wins");
+    assert_eq!(world.paths(&["lighthouse", "--root", root.to_str().unwrap()]).len(), 2, "an explicit root wins");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What there is beside the verbs: views, jobs, kept results, help and schemas. The fields of each are all that it takes.
+//! The management calls: views, jobs, stored results, help and schemas. They take no common fields.
 
 use crate::verbs::{Field, Kind, TEXT, Verb, WORD, field, form, needed};
 
@@ -6,7 +6,7 @@ const FORMAT: Field = field("format", Kind::Choice(&["json", "yaml"]), "json (de
 const NAME: Field = needed("name", WORD, "its name");
 const ID: Field = needed("id", WORD, "its id");
 
-/// Everything beside the verbs. The forms of VIEW are named by `action`.
+/// Every management call. The forms of VIEW are selected by `action`.
 pub const BESIDE: &[Verb] = &[
     Verb {
         name: "VIEW",

@@ -1,5 +1,5 @@
-//! One request of every form with what its answer holds. They are carried out by the tests over `tests/data/examples`,
-//! whose documents have the numbers 1 to 3 there.
+//! One request of every form with its answer. Tests run them on `tests/data/examples`; its documents have
+//! the numbers 1 to 3.
 
 use crate::verbs::Example;
 

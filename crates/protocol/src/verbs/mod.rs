@@ -1,8 +1,8 @@
 //! The closed vocabulary: every verb with its forms, every form with its fields. The validator, the JSON Schemas, the help
-//! and the command line are all made of these tables, so that they cannot disagree.
+//! and the command line are generated from these tables, so they always agree.
 //!
-//! The verbs are in `verbs`, what there is beside them in `beside`, the schemas of EXTRACT in `objects`, and one request
-//! with its answer for each form in `examples`.
+//! `verbs` holds the verbs, `beside` the management calls, `objects` the schemas of EXTRACT, and `examples` one request
+//! with its answer for each form.
 
 mod beside;
 mod examples;
@@ -16,13 +16,13 @@ use crate::verbs::verbs::{
     COMPARE, DELTA, DETECT, EXPLAIN_FAILURE, EXTRACT, INGEST, NORMALIZE, QUERY, SCORE, SUMMARIZE, TRACE,
 };
 
-/// The version of the contract. Names, request fields and response fields change only with it.
+/// The version of the API. Names, request fields and response fields change only with it.
 pub const CONTRACT_VERSION: &str = "1.0";
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// A text that is not empty, of at most so many characters.
+    /// A non-empty text with at most this many characters.
     Text(usize),
     /// True or false.
     Flag,
@@ -30,87 +30,87 @@ pub enum Kind {
     Whole(i64, i64),
     /// A number between bounds, both included.
     Number(f64, f64),
-    /// One of these, in any case.
+    /// One of these names, in any case.
     Choice(&'static [&'static str]),
     /// An ISO 8601 date or date-time.
     Moment,
     /// A boolean filter over metadata.
     Filter,
-    /// A file of the view: its number, or its path or the end of it.
+    /// A file of the view: its number, its path or the end of its path.
     File,
-    /// A state to compare with: the number of a session, or the id of a result.
+    /// A state to compare with: a session number or a result id.
     Baseline,
-    /// At most so many texts.
+    /// At most this many texts.
     Texts(usize),
-    /// At most so many files.
+    /// At most this many files.
     Files(usize),
     /// An object with these fields and no others.
     Object(&'static [Field]),
-    /// An object whose fields depend on the schema that is asked for.
+    /// An object with fields that depend on the requested schema.
     SchemaFilters,
 }
 
 /// One field of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// Its name, in snake_case; on the command line with `-`.
+    /// The name in snake_case; the command line writes it with `-`.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Kind,
-    /// Whether there is no request without it.
+    /// Whether every request needs it.
     pub required: bool,
-    /// What it is for.
+    /// A description for help and schemas.
     pub about: &'static str,
 }
 
-/// One form of a verb; a verb without forms has one without a name.
+/// One form of a verb. A verb without forms has one form without a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Form {
-    /// Its name; empty for the only one.
+    /// The name; empty for an only form.
     pub name: &'static str,
-    /// What it gives.
+    /// A description of its answer.
     pub about: &'static str,
-    /// Its fields, beside [`COMMON`].
+    /// Its own fields, in addition to [`COMMON`].
     pub fields: &'static [Field],
 }
 
 /// One verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verb {
-    /// Its name.
+    /// The name in upper case.
     pub name: &'static str,
     /// When to use it.
     pub when: &'static str,
     /// What it does not do.
     pub never: &'static str,
-    /// Which mistakes are refused.
+    /// Mistakes that are rejected.
     pub refuses: &'static str,
-    /// Its forms.
+    /// The forms; never empty.
     pub forms: &'static [Form],
 }
 
-/// One request of a form, and what its answer holds.
+/// A sample request of a form and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Example {
     /// The verb.
     pub verb: &'static str,
-    /// The form; empty for the only one.
+    /// The form; empty for an only form.
     pub form: &'static str,
-    /// The fields of the request, `form` left out.
+    /// The fields of the request without `form`.
     pub request: &'static str,
-    /// The `data` of the answer, cut short: everything in it stands in the whole one too.
+    /// The shortened `data` of the answer; everything in it is also in the full answer.
     pub response: &'static str,
 }
 
 /// One schema of EXTRACT.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectSchema {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The fields of its objects with their JSON types, beside the place and the confidence; a type with `?` behind it is
-    /// of a field that an object may lack.
+    /// The fields of its objects with their JSON types, besides the place and the confidence; a type that ends with `?`
+    /// marks a field that an object may lack.
     pub fields: &'static [(&'static str, &'static str)],
-    /// What its objects can be filtered by, beside [`ANY_FILTERS`].
+    /// The filters of its objects, in addition to [`ANY_FILTERS`].
     pub filters: &'static [Field],
 }
 
@@ -129,10 +129,10 @@ const fn form(name: &'static str, about: &'static str, fields: &'static [Field])
 const TEXT: Kind = Kind::Text(500);
 const WORD: Kind = Kind::Text(100);
 const FORMATS: &[&str] = &["json", "yaml", "csv"];
-/// Criteria by which an authority is measured.
+/// Ranking criteria for authority.
 pub const RANKS: &[&str] = &["citations", "pagerank"];
 
-/// Fields of every request.
+/// Fields of every verb.
 pub const COMMON: &[Field] = &[
     field("view", WORD, "a saved view; without view and session it is the whole warehouse"),
     field("session", Kind::Whole(1, i64::MAX), "the files of one ingest run, as they were"),
@@ -143,7 +143,7 @@ pub const COMMON: &[Field] = &[
     field("offset", Kind::Whole(0, 10_000_000), "objects to pass over"),
 ];
 
-/// What the objects of every schema can be filtered by.
+/// Filters of the objects of every schema.
 pub const ANY_FILTERS: &[Field] = &[
     field("file", Kind::File, "only of this file"),
     field("content_type", WORD, "only of documents of this type"),
@@ -171,19 +171,19 @@ pub const NAMES: &[&str] = &[
 ];
 
 impl Verb {
-    /// Returns the fields that one of its forms takes: its own first, then the common ones it does not have itself.
+    /// Returns the fields of a form: its own first, then the common ones that it does not redefine.
     pub fn fields(form: &'static Form) -> impl Iterator<Item = &'static Field> {
         let common = COMMON.iter().filter(|it| !form.fields.iter().any(|own| own.name == it.name));
         form.fields.iter().chain(common)
     }
 }
 
-/// The example of a form.
+/// Returns the example of a form.
 pub fn example(verb: &Verb, form: &Form) -> Option<&'static Example> {
     EXAMPLES.iter().find(|it| it.verb == verb.name && it.form == form.name)
 }
 
-/// The request of an example with its form, as one writes it.
+/// Returns the request of an example, with its form.
 pub fn request_of(example: &Example) -> String {
     match (example.form, example.request.strip_prefix('{').unwrap_or_default()) {
         ("", _) => example.request.to_string(),
@@ -192,24 +192,24 @@ pub fn request_of(example: &Example) -> String {
     }
 }
 
-/// Returns the form of a verb by its name in any case, `-` and `_` alike.
+/// Returns the form of a verb by name, in any case, with `-` and `_` equal.
 pub fn form_of(verb: &'static Verb, name: &str) -> Option<&'static Form> {
     let folded = name.trim().replace('_', "-");
     verb.forms.iter().find(|it| !it.name.is_empty() && it.name.eq_ignore_ascii_case(&folded))
 }
 
-/// Returns what is beside the verbs by its name in any case.
+/// Returns a management call by name, in any case.
 pub fn beside(name: &str) -> Option<&'static Verb> {
     BESIDE.iter().find(|it| it.name.eq_ignore_ascii_case(name.trim()))
 }
 
-/// Returns the verb of a name in any case, `-` and `_` alike.
+/// Returns a verb by name, in any case, with `-` and `_` equal.
 pub fn verb(name: &str) -> Option<&'static Verb> {
     let name = name.trim().replace('-', "_");
     VERBS.iter().find(|it| it.name.eq_ignore_ascii_case(&name))
 }
 
-/// Returns the schema of a name in any case.
+/// Returns a schema by name, in any case.
 pub fn schema(name: &str) -> Option<&'static ObjectSchema> {
     SCHEMAS.iter().find(|it| it.name.eq_ignore_ascii_case(name))
 }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_vocabulary_is_closed_and_its_lists_agree() {
+    fn verb_and_schema_name_lists_agree() {
         let names: Vec<&str> = VERBS.iter().map(|it| it.name).collect();
         assert_eq!((names.as_slice(), names.len()), (NAMES, 11));
         let schemas: Vec<&str> = SCHEMAS.iter().map(|it| it.name).collect();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn no_form_has_a_field_twice_and_every_verb_has_a_form() {
+    fn forms_have_unique_fields_and_an_example() {
         for verb in VERBS {
             assert!(!verb.forms.is_empty());
             for form in verb.forms {

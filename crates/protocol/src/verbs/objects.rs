@@ -1,4 +1,4 @@
-//! The schemas of EXTRACT: the fields of their objects, and what these can be filtered by.
+//! The schemas of EXTRACT: the fields and filters of their objects.
 
 use crate::verbs::{Kind, ObjectSchema, WORD, field};
 
