@@ -236,7 +236,7 @@ pub fn kind_of_media_type(media_type: &str) -> FileKind {
     by_media_type(media_type).map_or_else(by_family, |it| FileKind::of_extension(it.extensions[0]))
 }
 
-/// Says whether a file is worth opening by its name: false only for types that are known to have no reader.
+/// Returns whether a file is worth opening by its name: false only for types that are known to have no reader.
 pub fn is_readable_name(name: &str) -> bool {
     by_name(name).is_none_or(|it| it.format != Format::Unread)
 }

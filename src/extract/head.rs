@@ -61,7 +61,7 @@ fn beside(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize
     }
 }
 
-/// Says whether a character that begins before a byte goes on there. In encodings of one byte that are not UTF-8 it may look
+/// Returns whether a character that begins before a byte goes on there. In encodings of one byte that are not UTF-8 it may look
 /// so, and a few bytes less are no loss.
 fn goes_on(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> bool {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();

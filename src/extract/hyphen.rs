@@ -204,7 +204,7 @@ impl Vocabulary {
         self.counts.get(key).copied().unwrap_or(0)
     }
 
-    /// Says whether the hyphen between two halves is part of the word.
+    /// Returns whether the hyphen between two halves is part of the word.
     fn keeps_hyphen(&self, halves: &Halves<'_>) -> bool {
         let (left, right) = halves.lower();
         let (left, right) = (left.as_str(), right.as_str());
@@ -239,12 +239,12 @@ impl Vocabulary {
     }
 }
 
-/// Says whether there are figures on both sides.
+/// Returns whether there are figures on both sides.
 fn is_range(halves: &Halves<'_>) -> bool {
     halves.left.ends_with(char::is_numeric) && halves.right.starts_with(char::is_numeric)
 }
 
-/// Says whether the halves cannot be those of one word: a figure, a single letter, an acronym, a capital letter behind a
+/// Returns whether the halves cannot be those of one word: a figure, a single letter, an acronym, a capital letter behind a
 /// small one.
 fn has_shape_of_compound(halves: &Halves<'_>) -> bool {
     let Halves { left, right } = halves;

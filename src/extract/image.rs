@@ -69,7 +69,7 @@ const LOOKED_AT: std::ops::RangeInclusive<u64> = 254..=532;
 /// Values that such a field may claim though they cannot be there.
 const VALUES_CLAIMED: u64 = 1 << 20;
 
-/// Says whether a field of a TIFF claims far more values than there can be; None for what is no TIFF. The reader makes room
+/// Returns whether a field of a TIFF claims far more values than there can be; None for what is no TIFF. The reader makes room
 /// for 32 bytes each before it looks whether they are there, and before it has been given limits.
 fn claims_too_much(bytes: &[u8]) -> Option<bool> {
     let is_little = bytes.starts_with(b"II");

@@ -132,7 +132,7 @@ fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<
     }
 }
 
-/// Says whether the text beside a page is there for form's sake: blank, or a line that says to look at the page.
+/// Returns whether the text beside a page is there for form's sake: blank, or a line that says to look at the page.
 fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
     const LONGEST: usize = 200;
     const TIMES_LONGER: usize = 10;
@@ -181,7 +181,7 @@ fn tables(message: &Message<'_>, sink: &mut Sink) {
     }
 }
 
-/// Says whether a table holds data. Letters are laid out with tables too, of one column or of long texts.
+/// Returns whether a table holds data. Letters are laid out with tables too, of one column or of long texts.
 fn is_data(rows: &str) -> bool {
     const LONGEST_CELL: usize = 200;
     let width = |row: &str| format!(" {row} ").matches(" | ").count() + 1;
@@ -190,7 +190,7 @@ fn is_data(rows: &str) -> bool {
     rows.lines().count() > 1 && rows.lines().next().map(width) > Some(1) && even && short
 }
 
-/// Says whether one of the texts has a table too, with bars between its cells.
+/// Returns whether one of the texts has a table too, with bars between its cells.
 fn is_written(rows: &str, texts: &[String]) -> bool {
     let plain = |row: &str| row.trim().trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
     let lines: std::collections::HashSet<String> = texts.iter().flat_map(|it| it.lines()).map(plain).collect();

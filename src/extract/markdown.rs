@@ -52,7 +52,7 @@ fn columns(line: &str) -> usize {
     white.fold(0, |column, it| if it == '\t' { (column / 4 + 1) * 4 } else { column + 1 })
 }
 
-/// Says whether a line begins a footnote, a definition or a box, whose text goes on set in by four columns.
+/// Returns whether a line begins a footnote, a definition or a box, whose text goes on set in by four columns.
 fn opens_body(line: &str) -> bool {
     line.starts_with("[^") && line.contains("]:") || [": ", ":\t", "!!! ", "??? "].iter().any(|it| line.starts_with(it))
 }
@@ -164,7 +164,7 @@ fn setext_level(line: &str) -> Option<u8> {
     (all('-') && line.len() >= 2).then_some(2)
 }
 
-/// Says whether a line is a thematic break.
+/// Returns whether a line is a thematic break.
 fn is_rule(line: &str) -> bool {
     let marks = line.chars().filter(|it| !it.is_whitespace());
     let first = line.trim_start().chars().next();
@@ -234,7 +234,7 @@ fn quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     end
 }
 
-/// Says whether a table starts: a row, then a line of dashes with as many columns.
+/// Returns whether a table starts: a row, then a line of dashes with as many columns.
 fn is_table(lines: &[Line<'_>], at: usize) -> bool {
     lines[at].text.contains('|') && lines.get(at + 1).is_some_and(|line| is_delimiter_row(line.text))
 }

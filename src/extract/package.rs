@@ -48,7 +48,7 @@ impl<'a> Package<'a> {
         Ok(Package { archive, index, damage: None })
     }
 
-    /// Says whether there is such a part.
+    /// Returns whether there is such a part.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.index.contains_key(&key(name))
     }
@@ -160,7 +160,7 @@ pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
     }
 }
 
-/// Says whether a compound file holds an encrypted OOXML package: its directory then names that stream in UTF-16.
+/// Returns whether a compound file holds an encrypted OOXML package: its directory then names that stream in UTF-16.
 pub(crate) fn is_encrypted_package(bytes: &[u8]) -> bool {
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
     // Directory entries are 128 bytes, aligned, and the name comes first.

@@ -139,7 +139,7 @@ fn notes(page: &PdfPage<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Says whether a page shows an image, or a form that may hold one.
+/// Returns whether a page shows an image, or a form that may hold one.
 fn has_picture(page: &PdfPage<'_>) -> bool {
     // A map can have a million paths; an image is among the first objects or the page is no scan.
     const LOOKED_AT: usize = 200;

@@ -50,7 +50,7 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
     found
 }
 
-/// Says whether a paragraph is to end before a line.
+/// Returns whether a paragraph is to end before a line.
 fn is_full(open: &str, line: &Line) -> bool {
     let goes_on = || {
         let mut joined = open.to_string();
@@ -79,7 +79,7 @@ fn append(open: &mut String, line: &str) {
     open.push_str(&line);
 }
 
-/// Says whether a word goes on from one line to the next.
+/// Returns whether a word goes on from one line to the next.
 fn is_cut(above: &str, below: &str) -> bool {
     let before_plain = above.strip_suffix(PLAIN_HYPHENS);
     let by_plain = || before_plain.is_some_and(|it| it.ends_with(char::is_alphanumeric));

@@ -147,7 +147,7 @@ impl WorkerPool {
         self.setup.limits.redaction
     }
 
-    /// Says whether the workers are in a jail; none before the first was started.
+    /// Returns whether the workers are in a jail; none before the first was started.
     pub fn is_jailed(&self) -> Option<bool> {
         self.known().hello.as_ref().map(|it| it.open.is_none())
     }

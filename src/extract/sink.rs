@@ -138,7 +138,7 @@ impl Sink {
         text[..end].trim_end()
     }
 
-    /// Says whether the text limit is reached.
+    /// Returns whether the text limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         // Two-byte blocks cost a hundred times their text: their number is bounded too.
         self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MOST_BLOCKS
@@ -304,7 +304,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Says whether there may be another member.
+    /// Returns whether there may be another member.
     pub(crate) fn may_enter(&self) -> bool {
         self.members < self.limits.members
     }
@@ -319,7 +319,7 @@ impl Sink {
         self.member_path.last().map(String::as_str)
     }
 
-    /// Says whether we are inside an archive member.
+    /// Returns whether we are inside an archive member.
     pub(crate) fn in_member(&self) -> bool {
         !self.member_path.is_empty()
     }

@@ -225,7 +225,7 @@ fn work(file: &File, job: &Job, station: &Station) -> Reply {
     }
 }
 
-/// Says whether a way out of the jail was barred: a failure is what is hoped for.
+/// Returns whether a way out of the jail was barred: a failure is what is hoped for.
 fn escape(name: &str, path: &std::path::Path) -> Reply {
     let text = match jail::escape::attempt(name, path) {
         None => return Err(failure(Reason::UnsupportedType, format!("unknown way out `{name}`"))),

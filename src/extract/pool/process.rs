@@ -121,7 +121,7 @@ impl Worker {
         tokio::task::spawn_blocking(move || protocol::decode(&reply)).await.map_err(io::Error::other)?
     }
 
-    /// Says whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may;
+    /// Returns whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may;
     /// three quarters where half is networks.
     pub(super) fn is_worn_out(&self, held: u64, setup: &Setup) -> bool {
         let quarters = if setup.for_questions { 3 } else { 2 };
@@ -138,7 +138,7 @@ impl Worker {
         self.child.id()
     }
 
-    /// Says whether somebody has stopped it.
+    /// Returns whether somebody has stopped it.
     pub(super) fn is_stopped(&self) -> bool {
         let status = self.status().unwrap_or_default();
         status.lines().find_map(|line| line.strip_prefix("State:")).is_some_and(|it| it.trim().starts_with('T'))

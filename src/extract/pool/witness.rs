@@ -6,7 +6,7 @@ pub trait Witness: Send + Sync {
     /// A reader is given the file.
     fn begins(&self);
 
-    /// The reader ended without an answer. Says whether the file may be given to one more.
+    /// The reader ended without an answer. Returns whether the file may be given to one more.
     async fn may_again(&self) -> bool;
 }
 
