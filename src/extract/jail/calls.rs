@@ -1,4 +1,4 @@
-//! The seccomp rules of a sandboxed worker.
+//! The seccomp rules of a jailed worker.
 //!
 //! Three filters; the strictest result applies. Calls that only an attacker makes kill the process. Calls that a library
 //! may try but can do without fail with `EPERM`. Calls in no table, including new ones of newer kernels, fail with

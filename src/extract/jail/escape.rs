@@ -1,4 +1,4 @@
-//! Attempts to escape the sandbox from inside, which show that it works on this machine.
+//! Attempts to escape the jail from inside, which show that it works on this machine.
 //!
 //! An attempt that ends the process counts as refused; the pool detects that.
 
@@ -66,7 +66,7 @@ pub(crate) fn attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
     Some((escape.attempt)(path))
 }
 
-/// A refused connection or a missing socket means that the attempt left the sandbox.
+/// A refused connection or a missing socket means that the attempt left the jail.
 fn answered(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(()),

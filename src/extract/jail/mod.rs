@@ -1,4 +1,4 @@
-//! The sandbox of a worker: before it reads the first untrusted byte, it loses nearly all rights except computing and
+//! The jail of a worker: before it reads the first untrusted byte, it loses nearly all rights except computing and
 //! answering.
 //!
 //! Two kernel mechanisms, neither of which needs privileges. Landlock ([`lock_files`]) allows read-only access to
