@@ -38,7 +38,7 @@ struct Piece {
 }
 
 impl<'a> Builder<'a> {
-    /// Makes a builder whose contexts have at most `context_limit` tokens.
+    /// Makes a builder with contexts of at most `context_limit` tokens.
     pub(super) fn new(
         document: &'a Document,
         outline: &'a Outline,

@@ -82,7 +82,7 @@ pub(crate) fn is_plain_text(bytes: &[u8], name: &str) -> bool {
     matches!(detect(bytes, name).format, Text | Markdown | Markup | Csv | Structured | Subtitle)
 }
 
-/// Reads a file or member by its detected type. Members whose names mark them as secrets are skipped.
+/// Reads a file or member by its detected type. Members with names of secrets are skipped.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     if input.bytes.is_empty() {
         return Err(failure(Reason::Empty, ""));

@@ -112,7 +112,7 @@ fn body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
     }
 }
 
-/// Returns the bytes of a text whose charset is missing or wrong: the parser reads them as UTF-8 or Latin-1.
+/// Returns the bytes of a text with a missing or wrong charset: the parser reads them as UTF-8 or Latin-1.
 fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
     let (PartType::Text(text) | PartType::Html(text)) = &part.body else { return None };
     let is_ascii = |it: &str| it.eq_ignore_ascii_case("us-ascii") || it.eq_ignore_ascii_case("ascii");

@@ -1,4 +1,4 @@
-//! Limits the nesting of HTML before it is parsed: parsers follow the browsers' rules, whose time is quadratic in the
+//! Limits the nesting of HTML before it is parsed: parsers follow the browsers' rules and take time quadratic in the
 //! depth. Browsers have a limit of 512, too. Text is kept; only tags beyond the limit are dropped.
 
 use std::borrow::Cow;

@@ -130,7 +130,7 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     // Address space is not memory: existing mappings (the program, the PDF library, the allocator's reserve) do not count,
     // and allocators reserve more than they use.
     limit(Resource::As, size("VmSize:") + 2 * memory + STACK_BYTES as u64)?;
-    // Writable memory, all of which may become resident.
+    // Writable memory, which may become resident in full.
     let data = size("VmData:") + STACK_BYTES as u64;
     let most = match setup.for_questions {
         true => memory + NETWORKS_BYTES,
