@@ -106,7 +106,6 @@ impl<'s> SheetWriter<'s> {
         self.sink.push(BlockKind::Paragraph, text, anchor);
     }
 
-    /// Closes the sheet.
     pub(crate) fn finish(mut self) {
         self.flush();
     }

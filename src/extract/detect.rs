@@ -8,7 +8,6 @@ use crate::extract::formats::{Format, FormatEntry, by_media_type, by_name};
 pub(crate) struct Detected {
     /// The format, which selects the reader.
     pub(crate) format: Format,
-    /// Media type.
     pub(crate) media_type: &'static str,
 }
 

@@ -39,9 +39,7 @@ pub(crate) enum Format {
 
 /// The media type and extensions of one format.
 pub(crate) struct FormatEntry {
-    /// The format.
     pub(crate) format: Format,
-    /// Its media type.
     pub(crate) media_type: &'static str,
     /// Extensions in lowercase. The first one defines the [`FileKind`] of all.
     pub(crate) extensions: &'static [&'static str],

@@ -41,7 +41,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     let (html, cut) = shallow(html);
     if cut {
-        sink.problem("elements are nested too deep; they are read as if they were not");
+        sink.problem("elements are nested too deep; tags beyond the limit are ignored");
     }
     let html = Html::parse_document(&html);
     head(&html, sink);

@@ -28,7 +28,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         Ok(Ok(document)) => document,
         Ok(Err(Error::Encrypted)) => return Err(failure(Reason::Encrypted, "needs a password")),
         Ok(Err(Error::UnknownFormat | Error::UnsupportedFormat(_))) => {
-            return Err(failure(Reason::UnsupportedType, "a compound file of no known kind"));
+            return Err(failure(Reason::UnsupportedType, "unknown kind of compound file"));
         }
         Ok(Err(error)) => return Err(failure(Reason::Damaged, error.to_string().to_lowercase())),
         Err(_) => return Err(failure(Reason::Damaged, "the reader panicked")),

@@ -44,7 +44,6 @@ pub(crate) struct Input<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Makes a failure.
 pub(crate) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
     ExtractFailure { reason, detail: detail.into() }
 }
@@ -64,7 +63,6 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Makes an empty sink.
     pub(crate) fn new(limits: ExtractLimits) -> Sink {
         Sink {
             document: Document::default(),
@@ -224,7 +222,6 @@ impl Sink {
         &mut self.document
     }
 
-    /// Returns the limits.
     pub(crate) fn limits(&self) -> &ExtractLimits {
         &self.limits
     }
@@ -307,7 +304,6 @@ impl Sink {
         self.members < self.limits.members
     }
 
-    /// Leaves the member.
     pub(crate) fn leave(&mut self) {
         self.member_path.pop();
     }
@@ -322,7 +318,6 @@ impl Sink {
         !self.member_path.is_empty()
     }
 
-    /// Returns the document.
     pub(crate) fn finish(self) -> Document {
         self.document
     }

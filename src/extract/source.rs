@@ -15,7 +15,6 @@ pub(crate) const BLOCK_BYTES: usize = 8 << 10;
 /// Decoded text with its lines and its position in the file.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    /// The text.
     pub(crate) text: &'a str,
     offset: Option<u64>,
     newlines: Vec<usize>,
@@ -25,7 +24,6 @@ pub(crate) struct Source<'a> {
 /// A line without its line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// Its text.
     pub(crate) text: &'a str,
     /// Offset of its first byte in [`Source::text`].
     pub(crate) start: usize,
@@ -55,7 +53,6 @@ impl<'a> Source<'a> {
         Source { text, offset: None, newlines: Vec::new(), anchored: false }
     }
 
-    /// Returns the lines.
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
         let mut next = 0;
         self.text.split_inclusive('\n').map(move |line| {

@@ -214,7 +214,7 @@ fn work(file: &File, job: &Job, station: &Station) -> Reply {
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` says why"));
+        return Err(failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {

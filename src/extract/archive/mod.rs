@@ -21,7 +21,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_
         [0x1f, 0x8b, ..] => read_gzip(input, sink, member),
         [b'P', b'K', ..] => read_zip(input, sink, member),
         bytes if is_tar(bytes) => read_tar(input, sink, member),
-        _ => Err(failure(Reason::Damaged, "not an archive of a known kind")),
+        _ => Err(failure(Reason::Damaged, "unknown archive format")),
     }
 }
 

@@ -12,7 +12,6 @@ use std::process::Command;
 
 /// One way to escape.
 pub(crate) struct Escape {
-    /// Its name.
     pub(crate) name: &'static str,
     /// Tries it, given the path of a user's file. Returns `Ok` if the escape succeeded.
     attempt: fn(&Path) -> io::Result<()>,

@@ -73,11 +73,11 @@ pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
         .and_then(Ruleset::create)
         .and_then(|it| it.add_rules(path_beneath_rules(readable(tools), AccessFs::ReadFile | AccessFs::ReadDir)))
         .and_then(|it| it.restrict_self())
-        .map_err(|error| format!("Landlock refuses its rules: {error}"))?;
+        .map_err(|error| format!("Landlock rejected its rules: {error}"))?;
     match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         RulesetStatus::NotEnforced => {
-            Err("this kernel has no Landlock: it takes Linux 5.13 with `landlock` among the security modules (lsm=)"
+            Err("this kernel has no Landlock: it needs Linux 5.13 with `landlock` among the security modules (lsm=)"
                 .to_string())
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
 pub(crate) fn lock_calls() -> Result<(), String> {
     for program in calls::programs().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| {
-            format!("seccomp refuses its filter: {error}; it takes Linux 4.14 with CONFIG_SECCOMP_FILTER")
+            format!("seccomp rejected its filter: {error}; use Linux 4.14 or newer with CONFIG_SECCOMP_FILTER")
         })?;
     }
     Ok(())

@@ -8,7 +8,6 @@ const MOST_SPACES: usize = 64;
 /// Content of a paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Inline<'t> {
-    /// Its text.
     pub(super) text: String,
     /// Bodies of its foot- and endnotes.
     pub(super) notes: Vec<Node<'t>>,

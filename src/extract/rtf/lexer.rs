@@ -1,6 +1,5 @@
 //! Splits RTF into tokens: braces, control words, bytes of text.
 
-/// One token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// `{`
