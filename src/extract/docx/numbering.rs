@@ -1,6 +1,6 @@
 //! The numbers that Word shows before list items and headings: `3.`, `2.1`, `(b)`.
 //!
-//! Readers cite them ("section 2.1"), but the file holds only the counting rules. Bullets give no text.
+//! People cite them ("section 2.1"), but the file holds only the counting rules. Bullets give no text.
 
 use std::collections::HashMap;
 
