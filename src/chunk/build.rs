@@ -1,4 +1,4 @@
-//! Segments to chunks: context, text and anchor.
+//! Builds chunks from segments: context lines, text and anchor.
 
 use std::ops::Range;
 
@@ -7,29 +7,29 @@ use crate::chunk::segment::Segment;
 use crate::model::place::{self, HEADINGS_BETWEEN, Lines, line_breaks};
 use crate::model::{Anchor, Block, BlockKind, Chunk, ChunkId, ChunkPiece, Document, Pieces, Tier, TokenCounter};
 
-/// What a chunk is built from.
+/// Builds the chunks of one document.
 pub(super) struct Builder<'a> {
     pub(super) document: &'a Document,
     pub(super) outline: &'a Outline,
     pub(super) segments: &'a [Segment],
     counter: &'a dyn TokenCounter,
-    /// Line breaks of the text of each block.
+    /// Number of line breaks in the text of each block.
     breaks: Vec<u32>,
     title: String,
     title_tokens: usize,
     context_limit: usize,
 }
 
-/// The lines above a passage.
+/// The context lines (title and headings) at the start of a chunk.
 pub(super) struct Context {
     text: String,
-    /// Its size.
+    /// Size in tokens.
     pub(super) tokens: usize,
-    /// Whether every heading is in it in full.
+    /// Whether the context holds every heading in full.
     pub(super) complete: bool,
 }
 
-/// Part of the text of one block.
+/// A part of the text of one block.
 #[derive(Clone, Debug)]
 struct Piece {
     block: usize,
@@ -38,7 +38,7 @@ struct Piece {
 }
 
 impl<'a> Builder<'a> {
-    /// Makes a builder whose contexts have at most `context_limit` tokens.
+    /// Makes a builder with contexts of at most `context_limit` tokens.
     pub(super) fn new(
         document: &'a Document,
         outline: &'a Outline,
@@ -52,12 +52,12 @@ impl<'a> Builder<'a> {
         Builder { document, outline, segments, counter, breaks, title, title_tokens, context_limit }
     }
 
-    /// Tokens of the title, as far as it goes into a context.
+    /// Returns the size of the title in tokens, after clipping it to the context limit.
     pub(super) fn title_tokens(&self) -> usize {
         self.title_tokens
     }
 
-    /// Returns the context of a passage below these headings. What is too long loses the outermost headings first.
+    /// Returns the context of a passage below `path`. A context over the limit drops its outermost headings first.
     pub(super) fn context(&self, path: &[String], body: &str) -> Context {
         let repeated = path.iter().any(|it| it.eq_ignore_ascii_case(&self.title)) || body.starts_with(&self.title);
         let title = if repeated { "" } else { self.title.as_str() };
@@ -86,14 +86,14 @@ impl<'a> Builder<'a> {
         Context { text, tokens, complete }
     }
 
-    /// Builds the chunk of these segments, without id and ordinal; none when they hold nothing but white space.
+    /// Builds the chunk of these segments, without id and ordinal. Returns `None` if they hold only white space.
     pub(super) fn chunk(&self, range: Range<usize>) -> Option<Chunk> {
         let (lifted, path) = self.lift(&range);
         let body = range.start + lifted..range.end;
         self.assemble(self.pieces(range.start..body.start), self.pieces(body), path)
     }
 
-    /// Builds the chunks of one segment that has more than `max_tokens` when it stands alone.
+    /// Splits one segment that exceeds `max_tokens` on its own into several chunks.
     pub(super) fn halves(&self, segment: usize, max_tokens: usize) -> Vec<Chunk> {
         let Segment { block, range, lines_before, .. } = self.segments[segment].clone();
         let (_, path) = self.lift(&(segment..segment + 1));
@@ -115,9 +115,8 @@ impl<'a> Builder<'a> {
         chunks
     }
 
-    /// Returns how many leading segments are headings that go into the context, and the headings of that context. A
-    /// heading is left in the body when it does not hold for the whole chunk, when nothing follows it, or when the
-    /// context has no room for it.
+    /// Returns how many leading segments are headings that move into the context, and the headings of that context. A
+    /// heading stays in the body if it does not apply to the whole chunk, nothing follows it, or the context is full.
     fn lift(&self, range: &Range<usize>) -> (usize, &'a [String]) {
         let shared = self.outline.path_of(range);
         let section = &self.outline.sections[self.outline.sections_of(range).start];
@@ -146,7 +145,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Joins neighbouring segments of a block, and trims what is left.
+    /// Joins neighbouring segments of the same block into one piece.
     fn pieces(&self, range: Range<usize>) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for segment in &self.segments[range] {
@@ -161,7 +160,7 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// Puts a chunk together of the headings that go into the context, the last ones of `path`, and of what follows.
+    /// Assembles a chunk from its body and from the headings that move into the context (the last ones of `path`).
     fn assemble(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
         body.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
         let (text, parts) = self.body(&body);
@@ -183,7 +182,7 @@ impl<'a> Builder<'a> {
         Some(Chunk { id, ordinal: 0, text: whole, body_start, anchor, pieces, heading_path, tokens, tier: Tier::L1 })
     }
 
-    /// Writes the text of some pieces, and says where its parts stand.
+    /// Writes the text of some pieces and returns the position of each part in it.
     fn body(&self, pieces: &[Piece]) -> (String, Vec<ChunkPiece>) {
         let mut text = String::new();
         let mut parts = Vec::with_capacity(pieces.len());
@@ -203,7 +202,7 @@ impl<'a> Builder<'a> {
         (text, parts)
     }
 
-    /// Says where the headings stand that end the context.
+    /// Returns the positions of the headings that end the context.
     fn lifted(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
         let mut end = context.len();
         let mut lifted = Vec::with_capacity(headings.len());
@@ -223,7 +222,7 @@ impl<'a> Builder<'a> {
 }
 
 impl Piece {
-    /// Takes white space off both ends, but keeps the indentation of code; says whether anything is left.
+    /// Trims white space at both ends but keeps the indentation of code. Returns false if nothing is left.
     fn trim(&mut self, block: &Block) -> bool {
         let text = &block.text[self.range.clone()];
         let body = text.trim_start();
@@ -236,7 +235,7 @@ impl Piece {
         !body.is_empty()
     }
 
-    /// Cuts it where its next line is not the next one of the file.
+    /// Splits the piece at each line that does not directly follow the line before it in the file.
     fn at_gaps(&self, block: &Block) -> Vec<Piece> {
         if block.anchor.gaps.is_empty() {
             return vec![self.clone()];
@@ -257,14 +256,14 @@ impl Piece {
         cut
     }
 
-    /// Narrows the block's anchor to this piece, as far as the block says enough.
+    /// Narrows the anchor of the block to this piece, as far as the block's data allow.
     fn anchor(&self, block: &Block, all: u32) -> Anchor {
         let breaks = line_breaks(&block.text[self.range.clone()]);
         block.anchor.narrowed(&self.range, Lines { above: self.lines_before, breaks, all })
     }
 }
 
-/// The place of everything that these parts hold. Of several pages none is said: it would be wrong for most of it.
+/// Returns one anchor that covers all parts. Parts on several pages get no page, as it would be wrong for most of them.
 fn whole(parts: &[ChunkPiece]) -> Option<Anchor> {
     let (first, last) = (&parts.first()?.anchor, &parts.last()?.anchor);
     if parts.len() < 2 {
@@ -275,7 +274,7 @@ fn whole(parts: &[ChunkPiece]) -> Option<Anchor> {
     Some(if is_one_page { anchor } else { Anchor { page: None, region: None, ..anchor } })
 }
 
-/// What stands between two blocks of a chunk.
+/// Returns the separator between two blocks of a chunk.
 fn separator(before: BlockKind, after: BlockKind) -> &'static str {
     match (before, after) {
         (BlockKind::Heading(_), _) => "\n",
@@ -285,9 +284,9 @@ fn separator(before: BlockKind, after: BlockKind) -> &'static str {
     }
 }
 
-/// Cuts a line after so many tokens.
+/// Cuts a line after `tokens` tokens.
 fn clip(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
-    // An unknown word of any length is one token to some tokenizers.
+    // Some tokenizers count an unknown word of any length as one token.
     let line = &line[..line.floor_char_boundary(tokens * 16)];
     match counter.token_spans(line).get(tokens) {
         Some((start, _)) => line[..*start].trim_end().to_owned(),

@@ -1,16 +1,16 @@
-//! What a skill found, taken apart: pieces that answer questions by themselves stand alone. Pure.
+//! Splits the result of a skill into documents that each answer a question on their own. Pure.
 
 use crate::model::{Block, BlockKind, Document};
 
-/// Headings above a part, outermost first, and whether anything was put below the last one.
+/// The open headings, outermost first, and whether a part was added below the last one.
 #[derive(Default)]
 struct Headings {
     open: Vec<Block>,
     used: bool,
 }
 
-/// Takes a document apart into documents of one table, one list of facts, one program, or a run of text, each with its
-/// title and headings. A heading with nothing below it is a part too.
+/// Splits a document into documents of one table, one list of facts, one program, or one run of text, each with its
+/// title and headings. A heading with nothing below it becomes a part too.
 pub(super) fn parts(document: &Document) -> Vec<Document> {
     let mut parts = Vec::new();
     let mut headings = Headings::default();
@@ -51,7 +51,7 @@ impl Headings {
         self.used = false;
     }
 
-    /// A heading that nothing followed would be lost.
+    /// Adds the last heading as a part if nothing followed it: it would be lost otherwise.
     fn leave(&mut self, document: &Document, parts: &mut Vec<Document>) {
         if !self.used
             && let Some(last) = self.open.pop()
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_facts_stand_alone_below_their_headings() {
+    fn split_puts_tables_and_facts_in_own_parts() {
         check(
             &[
                 (Heading(1), "A"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_without_a_body_is_not_lost() {
+    fn split_keeps_heading_without_body() {
         check(
             &[(Heading(1), "A"), (Heading(1), "B"), (Table, "t"), (Heading(2), "C")],
             &[&["A"], &["B", "t"], &["B", "C"]],
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_gives_nothing() {
+    fn split_of_empty_document_is_empty() {
         check(&[], &[]);
     }
 }

@@ -1,9 +1,9 @@
-//! Documents to chunks: passages small enough to embed, cut where a reader would cut.
+//! Splits documents into chunks: passages small enough to embed, cut at sentence, line and section boundaries.
 //!
-//! Pure: same document, same settings, same chunks. Nothing here touches the disk, knows file names or computes vectors.
+//! Pure: the same document and settings give the same chunks. This module does no I/O and computes no vectors.
 //!
 //! The steps, one file each: `segment` cuts every block at sentences or lines, `section` groups segments below their
-//! headings, `pack` chooses where chunks begin and end, `build` writes text and anchor of a chunk.
+//! headings, `pack` chooses the boundaries of chunks, `build` writes text and anchor of a chunk.
 
 mod build;
 mod found;
@@ -21,36 +21,36 @@ use crate::model::{Chunk, ChunkId, ContentHash, Document, Tier, TokenCounter};
 use build::Builder;
 use section::Outline;
 
-/// Changes whenever the same settings would cut differently, so that old chunk ids are not taken for new ones.
+/// Bump it whenever the same settings cut differently: it is hashed into chunk ids, so old ids cannot match new chunks.
 const CUT_VERSION: u32 = 2;
 
-/// Changes whenever the same chunks would have other places.
+/// Bump it whenever the same chunks get different places.
 const PLACES_VERSION: u32 = 1;
 
-/// Tokens of a text that stays whole: all that the default model takes. Whole abstracts rank better than halves of them
-/// (nDCG@10 of SciFact 0.734 against 0.726 at 384, with all else equal).
+/// Largest text in tokens that stays whole: the input limit of the default model. Whole abstracts rank better than
+/// halves (nDCG@10 on SciFact 0.734 against 0.726 at 384, all else equal).
 pub const DEFAULT_MAX_TOKENS: usize = 510;
 
-/// Tokens of the pieces of a text that has to be cut.
+/// Size in tokens of the pieces of a text that is cut.
 pub const DEFAULT_TARGET_TOKENS: usize = 384;
 
-/// Tokens that running text shares with the chunk before it.
+/// Tokens of running text shared with the previous chunk.
 pub const DEFAULT_OVERLAP_TOKENS: usize = 32;
 
-/// The title and the headings may take one part in so many of a chunk.
+/// Title and headings may take one part in this many of a chunk.
 const CONTEXT_PART: usize = 4;
 
-/// Smallest useful chunk: below it overlap and context would leave no room.
+/// Smallest useful `max_tokens`: below it, overlap and context leave no space for text.
 const MIN_MAX_TOKENS: usize = 16;
 
-/// Sizes of chunks, in tokens of the embedder, without special tokens.
+/// Chunk sizes in tokens of the embedder, without special tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkSettings {
-    /// Size aimed at when a text has to be cut.
+    /// Target size when a text has to be cut.
     pub target_tokens: usize,
-    /// Text up to this size stays whole; no chunk is larger.
+    /// Text up to this size stays whole; no chunk exceeds it.
     pub max_tokens: usize,
-    /// Size of the overlap where running text is cut.
+    /// Overlap where running text is cut.
     pub overlap_tokens: usize,
 }
 
@@ -64,13 +64,13 @@ impl Default for ChunkSettings {
     }
 }
 
-/// What chunks are cut and placed by: those that were made by something else are not what would be made now.
+/// Returns the version of the cutting rules. Chunks made under another version are outdated.
 pub(crate) fn rules() -> String {
     format!("{CUT_VERSION}.{PLACES_VERSION}")
 }
 
 impl ChunkSettings {
-    /// Brings the sizes into a sensible order below what the embedder can take.
+    /// Clamps the sizes to the embedder's limit and to each other.
     fn bounded(self, limit: usize) -> ChunkSettings {
         let max_tokens = self.max_tokens.min(limit).max(MIN_MAX_TOKENS);
         let target_tokens = self.target_tokens.clamp(max_tokens / 2, max_tokens);
@@ -78,7 +78,7 @@ impl ChunkSettings {
     }
 }
 
-/// Cuts documents. Cheap to clone, shared by threads.
+/// Cuts documents into chunks. Cheap to clone; can be shared between threads.
 #[derive(Clone)]
 pub struct Chunker {
     counter: Arc<dyn TokenCounter>,
@@ -86,14 +86,14 @@ pub struct Chunker {
 }
 
 impl Chunker {
-    /// Makes a chunker; sizes beyond what the embedder can take are lowered to it.
+    /// Makes a chunker. Sizes above the embedder's limit are lowered to it.
     pub fn new(counter: Arc<dyn TokenCounter>, settings: ChunkSettings) -> Chunker {
         let settings = settings.bounded(counter.max_chunk_tokens());
         Chunker { counter, settings }
     }
 
-    /// Cuts a document into chunks, in reading order. Every character of every block that is no white space is in at
-    /// least one of them. `hash` is that of the file's content and goes into the ids.
+    /// Cuts a document into chunks, in reading order. Every non-white-space character of every block is in at least one
+    /// chunk. `hash` is the hash of the file's content and goes into the ids.
     pub fn chunk(&self, document: &Document, hash: &ContentHash) -> Vec<Chunk> {
         let limit = self.settings.max_tokens - self.settings.max_tokens / CONTEXT_PART;
         let segments = segment::cut(document, self.counter.as_ref(), limit);
@@ -112,10 +112,10 @@ impl Chunker {
         chunks
     }
 
-    /// Cuts what a skill found in a file into chunks of tier L2. A table, a list of facts and a signature stand alone, each
-    /// with its own place on the page, below the headings that hold for it; running text is cut as ever. Ordinals begin
-    /// at `first_ordinal`, so that ids differ from those of the file's own text, and each heading path begins with
-    /// `skill`, which is not part of the text.
+    /// Cuts the result of a skill into chunks of tier L2. A table, a list of facts and a signature each form a chunk of
+    /// their own, with its own place on the page, below its headings. Running text is cut as in [`Self::chunk`].
+    /// Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each heading path
+    /// begins with `skill`, which is not part of the text.
     pub fn chunk_found(&self, document: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
         let mut chunks: Vec<Chunk> = found::parts(document).iter().flat_map(|part| self.chunk(part, hash)).collect();
         for (ordinal, chunk) in (first_ordinal..).zip(&mut chunks) {
@@ -127,7 +127,7 @@ impl Chunker {
         chunks
     }
 
-    /// Adds the chunk of these segments; where joining them made more tokens than the sum of the parts, two chunks.
+    /// Adds the chunk of these segments. If the joined text exceeds `max_tokens`, the range is split in two.
     fn add(&self, builder: &Builder, range: Range<usize>, chunks: &mut Vec<Chunk>) {
         let Some(chunk) = builder.chunk(range.clone()) else { return };
         if chunk.tokens as usize <= self.settings.max_tokens {

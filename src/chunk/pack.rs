@@ -1,4 +1,4 @@
-//! Where chunks begin and end: sections packed while they are small, cut evenly when they are large.
+//! Chooses chunk boundaries: packs small sections together and cuts large ones evenly.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::chunk::section::Section;
 use crate::chunk::segment::{Break, Segment};
 use crate::model::BlockKind;
 
-/// Up to this level a heading starts a new subject, and a chunk ends before it sooner.
+/// Headings up to this level start a new subject: a chunk before them is closed at a smaller size.
 const MAJOR_LEVEL: u8 = 2;
 
-/// How far the end of a chunk may move from the even cut, in parts of a hundred, to reach a better place.
+/// How far, in percent, the end of a chunk may move from the even cut to reach a better break.
 const SLACK_PERCENT: usize = 30;
 
-/// What one step of [`Break`] is worth against percents of distance from the even cut.
+/// Score of one step of [`Break`], in percent of distance from the even cut.
 const BREAK_WORTH: i64 = 12;
 
-/// Returns the segments of each chunk, in order. Neighbours overlap where running text flows on.
+/// Returns the segment range of each chunk, in order. Neighbouring ranges overlap inside running text.
 pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usize>> {
     let sections = &builder.outline.sections;
     let mut chunks = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usi
     chunks
 }
 
-/// Says whether a section may share the chunk of the sections before it, which cost `cost`.
+/// Returns whether a section may share a chunk with the sections before it, which cost `cost`.
 fn joins(section: &Section, cost: usize, title: usize, settings: &ChunkSettings) -> bool {
     let enough = settings.target_tokens / if section.level <= MAJOR_LEVEL { 4 } else { 2 };
     section.joins && cost < enough && title + cost + section.cost <= settings.max_tokens
@@ -55,7 +55,7 @@ fn close(
     let whole = first.headings.start..last.body.end;
     let context = builder.context(&first.path, "");
     let room = settings.max_tokens - context.tokens;
-    // Headings that go into the context take no room in the body.
+    // Headings in the context use no space in the body.
     let lifted =
         if sections.len() == 1 && context.complete && !first.body.is_empty() { first.headings.len() } else { 0 };
     let body = whole.start + lifted..whole.end;
@@ -69,7 +69,7 @@ fn close(
     chunks[at].start = whole.start;
 }
 
-/// Cuts segments that do not fit into one chunk into as few as possible of about the same size.
+/// Cuts segments that exceed one chunk into as few chunks as possible, of about equal size.
 fn split(
     builder: &Builder,
     settings: &ChunkSettings,
@@ -92,7 +92,7 @@ fn split(
     }
 }
 
-/// Returns where the chunk from `start` ends: the best break near the even cut, at least one segment beyond `done`.
+/// Returns the end of the chunk from `start`: the best break near the even cut, at least one segment after `done`.
 fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: usize, room: usize) -> usize {
     let (least, most) = (even - even * SLACK_PERCENT / 100, (even + even * SLACK_PERCENT / 100).min(room));
     let mut cost = 0;
@@ -106,7 +106,7 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
             return best.1;
         }
         if index + 1 == end {
-            // What is left fits: no reason to cut again.
+            // The rest fits, so no further cut is needed.
             return end;
         }
         let distance = (100 * cost.abs_diff(even) / even.max(1)) as i64;
@@ -119,7 +119,7 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
     best.1
 }
 
-/// Returns where the chunk after `start..end` begins: some sentences back where running text flows on, else at `end`.
+/// Returns the start of the chunk after `start..end`: some sentences back inside running text, otherwise `end`.
 fn overlap_start(builder: &Builder, start: usize, end: usize, overlap: usize) -> usize {
     if end >= builder.segments.len() || !builder.is_paragraph(end) {
         return end;

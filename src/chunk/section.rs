@@ -1,39 +1,39 @@
-//! Segments to sections: what stands below which headings, and which neighbours may share a chunk.
+//! Groups segments into sections by heading, and decides which neighbours may share a chunk.
 
 use std::ops::Range;
 
 use crate::chunk::segment::Segment;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
-/// A heading longer than this is running text that someone made bold: it opens no section.
+/// A longer heading is bold running text and opens no section.
 const MAX_HEADING_BYTES: usize = 300;
 
-/// Facts up to this cost may share a chunk with the text that follows.
+/// Metadata up to this cost may share a chunk with the text that follows.
 const TINY_METADATA: usize = 48;
 
-/// Level of a section that no heading opens.
+/// Level of a section without a heading.
 const NO_HEADING: u8 = 7;
 
-/// Headings with what stands below them, up to the next heading.
+/// Headings and the segments below them, up to the next heading.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Segments of the headings that open it: each lower than the one before, with nothing in between.
+    /// Segments of the opening headings: each is a level below the previous one, with nothing in between.
     pub(super) headings: Range<usize>,
-    /// Segments below them; may be empty.
+    /// Segments below the headings; may be empty.
     pub(super) body: Range<usize>,
     /// Headings above the body, outermost first.
     pub(super) path: Vec<String>,
-    /// Level of the first heading, 1 to 6; 7 without one.
+    /// Level of the first heading, 1 to 6; 7 without a heading.
     pub(super) level: u8,
     /// Cost of headings and body.
     pub(super) cost: usize,
-    /// Whether it may share a chunk with the section before.
+    /// Whether the section may share a chunk with the previous one.
     pub(super) joins: bool,
 }
 
 /// The sections of a document.
 pub(super) struct Outline {
-    /// In reading order; together they hold every segment.
+    /// In reading order; together they cover every segment.
     pub(super) sections: Vec<Section>,
 }
 
@@ -52,14 +52,14 @@ impl Outline {
         Outline { sections: builder.sections }
     }
 
-    /// Returns the indices of the sections that these segments belong to.
+    /// Returns the indices of the sections that contain these segments.
     pub(super) fn sections_of(&self, range: &Range<usize>) -> Range<usize> {
         let first = self.sections.partition_point(|it| it.body.end <= range.start);
         let last = self.sections.partition_point(|it| it.headings.start < range.end);
         first..last
     }
 
-    /// Returns the headings above all of these segments.
+    /// Returns the headings that all of these segments share.
     pub(super) fn path_of(&self, range: &Range<usize>) -> &[String] {
         let sections = &self.sections[self.sections_of(range)];
         let Some((first, rest)) = sections.split_first() else { return &[] };
@@ -70,7 +70,7 @@ impl Outline {
     }
 }
 
-/// Says whether a block opens a section, and at which level.
+/// Returns the heading level of a block that opens a section.
 fn heading_level(block: &Block) -> Option<u8> {
     match block.kind {
         BlockKind::Heading(level) if block.text.len() <= MAX_HEADING_BYTES => Some(level.clamp(1, 6)),
@@ -78,7 +78,7 @@ fn heading_level(block: &Block) -> Option<u8> {
     }
 }
 
-/// Returns a heading as one line.
+/// Returns a heading on one line.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -100,7 +100,7 @@ impl OutlineBuilder {
         if moved {
             self.open_headings.clear();
         }
-        // Facts are no running text: they end the section, and are joined to the next one only while they are few.
+        // Metadata is not running text: it ends the section, and joins the next one only while it is small.
         let joins = !moved && !(switched && (metadata || self.last_cost() > TINY_METADATA));
         self.place = Some((block.anchor.clone(), metadata));
         match heading_level(block) {
@@ -132,7 +132,7 @@ impl OutlineBuilder {
     }
 
     fn extend(&mut self, range: Range<usize>, cost: usize) {
-        let section = self.sections.last_mut().expect("the first block moved, which opened a section");
+        let section = self.sections.last_mut().expect("the first block always opens a section");
         section.body.end = range.end;
         section.cost += cost;
     }
@@ -146,7 +146,7 @@ impl OutlineBuilder {
     }
 }
 
-/// Says whether two blocks lie in the same archive member, message part and sheet.
+/// Returns whether two blocks belong to the same archive member, message part and sheet.
 fn same_place(a: &Anchor, b: &Anchor) -> bool {
     a.member == b.member && a.part == b.part && a.sheet == b.sheet
 }

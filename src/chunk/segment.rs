@@ -1,7 +1,7 @@
-//! Blocks to segments: the smallest pieces that a chunk is made of.
+//! Cuts blocks into segments, the smallest pieces of a chunk.
 //!
-//! Running text is cut at the ends of sentences, everything else at the ends of lines; what is still too long is cut
-//! between words, and at last between tokens.
+//! Running text is cut at sentence ends, everything else at line ends. Pieces that are still too long are cut between
+//! words, then between tokens.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use crate::model::place::line_breaks;
 use crate::model::{BlockKind, Document, TokenCounter};
 use crate::text;
 
-/// Bytes given to the tokenizer in one call: a tokenizer keeps some 100 bytes a token, so a text of 10 MiB would
-/// otherwise take a gigabyte.
+/// Bytes per tokenizer call. A tokenizer needs about 100 bytes per token, so a single call for a text of 10 MiB would
+/// take a gigabyte.
 const TOKENIZER_WINDOW: usize = 32 << 10;
 
-/// A segment costs a token for every so many bytes even when it has fewer: one unknown word may be megabytes long.
+/// A segment costs at least one token per this many bytes: one unknown word can be megabytes long.
 const MAX_BYTES_PER_TOKEN: usize = 16;
 
-/// How good a place is to end a chunk, worst first.
+/// Quality of a position as the end of a chunk, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Break {
     /// Inside a sentence or line.
@@ -27,7 +27,7 @@ pub(super) enum Break {
     Sentence,
     /// After a blank line or a block.
     Block,
-    /// Where a page ends.
+    /// At the end of a page.
     Page,
 }
 
@@ -36,13 +36,13 @@ pub(super) enum Break {
 pub(super) struct Segment {
     /// Index of the block.
     pub(super) block: usize,
-    /// Bytes of the block's text. The segments of a block cover it without gaps.
+    /// Byte range in the block's text. The segments of a block cover it without gaps.
     pub(super) range: Range<usize>,
-    /// Tokens, or more for text that has few tokens for its length.
+    /// Size in tokens; higher for text with few tokens for its length.
     pub(super) cost: usize,
-    /// Line breaks in the block before it.
+    /// Number of line breaks in the block before this segment.
     pub(super) lines_before: u32,
-    /// What ends with it.
+    /// The kind of boundary after this segment.
     pub(super) after: Break,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize)
     segments
 }
 
-/// Returns the byte at which each token begins.
+/// Returns the start byte of each token.
 fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut from = 0;
@@ -86,7 +86,7 @@ fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
     starts
 }
 
-/// Returns where a window from `from` ends: after white space, so that no word is torn.
+/// Returns the end of the window from `from`: after white space, so that no word is split.
 fn window_end(text: &str, from: usize) -> usize {
     if text.len() - from <= TOKENIZER_WINDOW {
         return text.len();
@@ -115,7 +115,7 @@ impl Tokens<'_> {
         tokens.max(range.len().div_ceil(MAX_BYTES_PER_TOKEN))
     }
 
-    /// Returns the sentences. Short lines that stand alone are kept together up to a fourth of the limit.
+    /// Returns the sentences. Consecutive short lines are merged up to a quarter of the limit.
     fn sentences(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
         for Range { start, end } in text::sentences(self.text) {
@@ -135,7 +135,7 @@ impl Tokens<'_> {
         pieces
     }
 
-    /// Returns the lines with their line breaks; blank lines belong to the line before.
+    /// Returns the lines with their line breaks; blank lines belong to the line before them.
     fn lines(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
         let mut start = 0;
@@ -153,7 +153,7 @@ impl Tokens<'_> {
         pieces
     }
 
-    /// Cuts a piece that costs more than the limit, between words where there are any.
+    /// Splits a piece that costs more than the limit, between words if possible.
     fn bounded(&self, range: Range<usize>, after: Break) -> Vec<(Range<usize>, Break)> {
         let mut parts = Vec::new();
         let mut start = range.start;
@@ -166,8 +166,8 @@ impl Tokens<'_> {
         parts
     }
 
-    /// Returns the end of the longest part from `start` that costs no more than the limit, moved back to the last space
-    /// if there is one in its second half.
+    /// Returns the end of the longest part from `start` within the limit, moved back to the last space if there is one
+    /// in its second half.
     fn part_end(&self, start: usize, end: usize) -> usize {
         let by_tokens = self.starts.get(self.index(start) + self.limit).copied().unwrap_or(end);
         let by_bytes = self.text.floor_char_boundary(start + self.limit * MAX_BYTES_PER_TOKEN);
@@ -181,7 +181,7 @@ impl Tokens<'_> {
     }
 }
 
-/// Says what ends with this sentence.
+/// Returns the kind of boundary after this sentence.
 fn sentence_end(sentence: &str) -> Break {
     let text = sentence.trim_end();
     let gap = &sentence[text.len()..];

@@ -7,7 +7,7 @@ use super::*;
 use crate::model::place::line_breaks;
 use crate::model::{Anchor, Block, BlockKind};
 
-/// Tokens of up to six characters, as a word-piece tokenizer makes them; a word beyond 100 bytes is one unknown token.
+/// Makes tokens of up to six characters like a word-piece tokenizer; a word over 100 bytes is one unknown token.
 struct WordPieces {
     limit: usize,
 }
@@ -47,7 +47,7 @@ fn chunks(document: &Document) -> Vec<Chunk> {
     Chunker::new(Arc::new(WordPieces { limit: 510 }), settings()).chunk(document, &ContentHash([7; 32]))
 }
 
-/// Lays blocks out as a file would hold them, so that anchors can be checked against its bytes.
+/// Lays out blocks as in a file, so that anchors can be checked against its bytes.
 fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document) {
     let mut source = String::new();
     let mut document = Document { title: title.map(String::from), ..Document::default() };
@@ -68,13 +68,13 @@ fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document)
     (source, document)
 }
 
-/// Cuts the blocks and gives the texts of the chunks.
+/// Compares the texts of the chunks.
 fn check(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
     let texts: Vec<String> = chunks(&file(title, blocks).1).into_iter().map(|it| it.text).collect();
     assert_eq!(texts, expected);
 }
 
-/// The bytes of what ends with a full stop.
+/// Returns the byte ranges that end with a full stop.
 fn sentences_of(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut start = 0;
     let ends = text.match_indices('.').map(|it| it.0 + 1);
@@ -88,17 +88,17 @@ fn sentences(count: usize) -> String {
 use BlockKind::{Code, Heading, Metadata, Paragraph, Table};
 
 #[test]
-fn a_short_document_is_one_chunk_and_its_title_is_not_repeated() {
+fn title_equal_to_heading_is_not_repeated() {
     check(Some("The title"), &[(Heading(1), "The title"), (Paragraph, "A body.")], &["The title\nA body."]);
 }
 
 #[test]
-fn a_title_that_opens_the_body_is_not_repeated() {
+fn title_at_start_of_body_is_not_repeated() {
     check(Some("The title"), &[(Paragraph, "The title. And more.")], &["The title. And more."]);
 }
 
 #[test]
-fn a_text_that_fits_stays_whole_even_above_the_target() {
+fn text_below_max_tokens_stays_whole() {
     let text = sentences(7);
     let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
     assert_eq!(chunks.len(), 1);
@@ -106,7 +106,7 @@ fn a_text_that_fits_stays_whole_even_above_the_target() {
 }
 
 #[test]
-fn small_sections_share_a_chunk_and_keep_their_headings_in_the_body() {
+fn small_sections_share_chunk_with_headings_in_body() {
     check(
         Some("Doc"),
         &[(Heading(2), "A"), (Paragraph, "One."), (Heading(2), "B"), (Paragraph, "Two.")],
@@ -115,7 +115,7 @@ fn small_sections_share_a_chunk_and_keep_their_headings_in_the_body() {
 }
 
 #[test]
-fn a_section_of_some_size_ends_before_the_next_one() {
+fn large_section_does_not_join_next_one() {
     let text = sentences(3);
     check(
         None,
@@ -125,7 +125,7 @@ fn a_section_of_some_size_ends_before_the_next_one() {
 }
 
 #[test]
-fn headings_above_a_passage_are_its_path() {
+fn heading_path_lists_headings_above_passage() {
     let (_, document) = file(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B"), (Paragraph, "Text.")]);
     let chunks = chunks(&document);
     assert_eq!(chunks[0].text, "Doc\nA > B\nText.");
@@ -134,12 +134,12 @@ fn headings_above_a_passage_are_its_path() {
 }
 
 #[test]
-fn a_heading_without_text_is_found_too() {
+fn heading_without_body_is_chunked() {
     check(None, &[(Heading(1), "Lonely")], &["Lonely"]);
 }
 
 #[test]
-fn running_text_overlaps_by_whole_sentences() {
+fn overlap_is_whole_sentences() {
     let text = sentences(20);
     let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
     assert!(chunks.len() > 2);
@@ -151,7 +151,7 @@ fn running_text_overlaps_by_whole_sentences() {
 }
 
 #[test]
-fn code_and_tables_are_cut_at_lines_and_never_overlap() {
+fn code_and_tables_split_at_lines_without_overlap() {
     for kind in [Code, Table] {
         let text: String = (0..60).map(|it| format!("    value{it} | other{it}\n")).collect();
         let (source, document) = file(None, &[(kind, &text)]);
@@ -172,7 +172,7 @@ fn code_keeps_its_indentation() {
 }
 
 #[test]
-fn archive_members_parts_and_sheets_are_never_mixed() {
+fn members_parts_and_sheets_never_share_chunk() {
     let (_, mut document) = file(None, &[(Paragraph, "One."), (Paragraph, "Two."), (Paragraph, "Three.")]);
     document.blocks[1].anchor.member = Some("a.txt".into());
     document.blocks[2].anchor.sheet = Some("b".into());
@@ -180,14 +180,14 @@ fn archive_members_parts_and_sheets_are_never_mixed() {
 }
 
 #[test]
-fn many_facts_stand_alone_and_few_join_the_text() {
+fn metadata_joins_text_only_when_small() {
     let many: String = (0..20).map(|it| format!("key{it}: value{it}\n")).collect();
     assert_eq!(chunks(&file(None, &[(Metadata, "author: me"), (Paragraph, "Text.")]).1).len(), 1);
     assert!(chunks(&file(None, &[(Metadata, &many), (Paragraph, "Text.")]).1).last().unwrap().text == "Text.");
 }
 
 #[test]
-fn rows_of_a_sheet_are_named() {
+fn chunk_of_sheet_names_its_cells() {
     let rows: String = (0..40).map(|it| format!("cell{it} | value{it}\n")).collect();
     let (_, mut document) = file(None, &[(Table, &rows)]);
     document.blocks[0].anchor = Anchor { cell: Some("B2:C41".into()), ..Anchor::default() };
@@ -198,7 +198,7 @@ fn rows_of_a_sheet_are_named() {
 }
 
 #[test]
-fn pages_that_share_a_chunk_keep_their_sentences_apart() {
+fn chunk_over_pages_keeps_page_of_each_sentence() {
     let blocks: Vec<String> = (1..=60).map(|it| format!("Sentence {it} stands alone. The next of {it} too.")).collect();
     let (_, mut document) = file(None, &blocks.iter().map(|it| (Paragraph, it.as_str())).collect::<Vec<_>>());
     for (page, block) in (1..).zip(&mut document.blocks) {
@@ -219,7 +219,7 @@ fn pages_that_share_a_chunk_keep_their_sentences_apart() {
 }
 
 #[test]
-fn a_heading_that_goes_into_the_context_keeps_its_place() {
+fn heading_in_context_keeps_its_place() {
     let (source, document) = file(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B  b"), (Paragraph, "Text.")]);
     let chunk = &chunks(&document)[0];
     let places = chunk.places();
@@ -234,7 +234,7 @@ fn a_heading_that_goes_into_the_context_keeps_its_place() {
 }
 
 #[test]
-fn a_long_context_is_cut_to_its_share() {
+fn long_context_is_cut_to_its_share() {
     let title = "word ".repeat(100);
     let (_, document) = file(Some(&title), &[(Heading(1), &"many words ".repeat(20)), (Paragraph, "Text.")]);
     let chunks = chunks(&document);
@@ -243,14 +243,14 @@ fn a_long_context_is_cut_to_its_share() {
 }
 
 #[test]
-fn settings_beyond_the_model_are_lowered() {
+fn settings_above_model_limit_are_lowered() {
     let chunker = Chunker::new(Arc::new(WordPieces { limit: 30 }), settings());
     let (_, document) = file(None, &[(Paragraph, &sentences(30))]);
     assert!(chunker.chunk(&document, &ContentHash([0; 32])).iter().all(|it| it.tokens <= 30));
 }
 
 #[test]
-fn ten_times_the_text_takes_some_ten_times_as_long() {
+fn chunking_time_is_linear_in_text_size() {
     let chunker = Chunker::new(Arc::new(WordPieces { limit: 510 }), ChunkSettings::default());
     let cut = |words: usize| {
         let text = sentences(words);
@@ -265,7 +265,7 @@ fn ten_times_the_text_takes_some_ten_times_as_long() {
 }
 
 #[test]
-fn a_million_brackets_behind_a_full_stop_are_cut_at_once() {
+fn million_brackets_after_full_stop_are_cut_in_time() {
     let text = format!("An end.{} And a beginning.", ")".repeat(1_000_000));
     let started = std::time::Instant::now();
     let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
@@ -297,7 +297,7 @@ fn any_kind() -> impl Strategy<Value = BlockKind> {
     ]
 }
 
-/// The words of a part of a text, with where they begin.
+/// Returns the words in a part of a text with their start bytes.
 fn words(text: &str, part: std::ops::Range<usize>) -> Vec<(usize, &str)> {
     let at = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text[part].split_whitespace().map(|it| (at(it), it)).collect()
@@ -311,7 +311,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn every_document_is_cut_soundly(
+    fn random_documents_keep_chunk_invariants(
         title in prop::option::of("[a-zA-Z ]{0,60}"),
         blocks in prop::collection::vec((any_kind(), any_text()), 1..8),
     ) {
@@ -337,7 +337,7 @@ proptest! {
             for (at, word) in own.flat_map(|it| words(&chunk.text, it)) {
                 let place = places.of_text(at..at + word.len());
                 if !place.verbatim {
-                    // Of a heading that is shown on one line.
+                    // A word of a heading that is shown on one line.
                     prop_assert!(at < chunk.body_start as usize, "{:?}", word);
                     continue;
                 }

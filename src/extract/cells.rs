@@ -1,21 +1,21 @@
-//! Cells of a sheet to table blocks that say where they stand: what all spreadsheet readers write to.
+//! Turns the cells of a sheet into table blocks with cell ranges. All spreadsheet readers use this writer.
 
 use crate::extract::Sink;
 use crate::extract::ooxml::one_line;
 use crate::model::{Anchor, BlockKind};
 use crate::secrets::WIDEST_GAP;
 
-/// Rows of one block: small enough that a hit names a place one can look at.
+/// Rows per block: small enough for a hit to point at a readable range.
 const ROWS_PER_BLOCK: u32 = 32;
 
 /// Collects the cells of one sheet, row by row from the left.
 pub(crate) struct SheetWriter<'s> {
     pub(crate) sink: &'s mut Sink,
     sheet: String,
-    /// Each with its row, and the column in which it begins.
+    /// Finished rows: row number, start column, text.
     lines: Vec<(u32, u32, String)>,
     line: String,
-    /// Where that one begins.
+    /// Column in which `line` begins.
     start: u32,
     /// Row and column of the last cell, from 0.
     at: (u32, u32),
@@ -33,7 +33,7 @@ impl<'s> SheetWriter<'s> {
         SheetWriter { sink, sheet: sheet.to_string(), lines, line, start: 0, at: (0, 0), area: None }
     }
 
-    /// Adds a cell, row and column from 0; false once a limit is reached.
+    /// Adds a cell (row and column from 0). Returns false once a limit is reached.
     pub(crate) fn cell(&mut self, row: u32, column: u32, text: &str) -> bool {
         let text = without_bars(one_line(text));
         if text.is_empty() {
@@ -47,7 +47,7 @@ impl<'s> SheetWriter<'s> {
         {
             let goes_on = row.checked_sub(1) == Some(self.at.0);
             self.flush();
-            // The rest of a table begins in its first column too, or nobody would know which heads its cells have.
+            // The continuation of a table begins in the same column, so that its cells stay below their column heads.
             self.area = goes_on.then(|| (row, left.min(column), column));
         }
         if self.line.is_empty() {
@@ -106,13 +106,12 @@ impl<'s> SheetWriter<'s> {
         self.sink.push(BlockKind::Paragraph, text, anchor);
     }
 
-    /// Closes the sheet.
     pub(crate) fn finish(mut self) {
         self.flush();
     }
 }
 
-/// The lines of a block before which rows are left out, and how many.
+/// Returns the lines of a block that follow skipped rows, with the number of skipped rows.
 fn gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     let mut next = None;
     let gap = |(line, row): (u32, u32)| {
@@ -123,14 +122,13 @@ fn gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     (0..).zip(rows).filter_map(gap).collect()
 }
 
-/// What stands between two cells that are so many columns apart: a wider gap separates things that are not one table. Who
-/// looks for secrets below their heads counts these bars, and knows of that.
+/// Returns the separator between two cells that are `columns` apart. A wider gap separates unrelated tables. The secret
+/// scan counts these bars to match cells with column heads.
 fn bars(columns: u32) -> String {
     " | ".repeat((columns as usize).min(WIDEST_GAP))
 }
 
-/// Returns the one line of a cell without what would be taken for the bar between two cells: whoever looks for what stands
-/// below a head would count one column too many.
+/// Replaces each lone `|` in the text of a cell: the secret scan would count it as a column separator.
 pub(crate) fn without_bars(line: String) -> String {
     if !line.contains('|') {
         return line;
@@ -157,7 +155,7 @@ mod tests {
     use crate::model::ExtractLimits;
 
     #[test]
-    fn cells_are_named_as_spreadsheets_do() {
+    fn cell_names_follow_a1_notation() {
         for (row, column, name) in [(0, 0, "A1"), (8, 25, "Z9"), (0, 26, "AA1"), (0, 701, "ZZ1"), (0, 16383, "XFD1")] {
             assert_eq!(cell_name(row, column), name);
         }
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_say_which_cells_they_hold() {
+    fn block_anchors_hold_cell_ranges() {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
         writer.cell(1, 1, "a");
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_know_their_numbers_where_some_between_them_are_blank() {
+    fn row_numbers_are_stored_across_blank_rows() {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
         for row in [0, 1, 4] {
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_within_a_cell_is_none_between_two() {
+    fn bar_inside_cell_is_replaced() {
         for (cell, shown) in [("a | b", "a ¦ b"), ("|\n| c |", "¦ ¦ c ¦"), ("a|b || |c", "a|b || |c"), ("|", "¦")]
         {
             let mut sink = Sink::new(ExtractLimits::default());
@@ -208,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_a_table_begin_in_one_column_wherever_it_is_cut() {
+    fn split_table_keeps_its_start_column() {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
-        // Programs leave the head of their own numbers empty.
+        // Spreadsheet programs leave the head of their row numbers empty.
         writer.cell(0, 1, "name");
         writer.cell(0, 2, "token");
         for row in 1..32 {
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheet_stops_at_the_limit_of_cells() {
+    fn sheet_stops_at_cell_limit() {
         let mut sink = Sink::new(ExtractLimits { cells: 2, ..ExtractLimits::default() });
         let mut writer = SheetWriter::new("S", &mut sink);
         assert!(writer.cell(0, 0, "a") && writer.cell(0, 1, "b") && !writer.cell(0, 2, "c"));

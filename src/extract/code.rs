@@ -1,7 +1,7 @@
-//! Source code: one block per function, type or method, named by its symbol; what lies between them as it stands.
+//! Source code: one block per function, type or method, named by its symbol; the text in between as blocks of its own.
 //!
-//! Blocks are exact slices of the file, comments and attributes with the symbol they belong to. Languages without a
-//! grammar here are cut at blank lines.
+//! Blocks are exact slices of the file. Comments and attributes belong to the symbol below them. Languages without a
+//! grammar are cut at blank lines.
 
 mod grammar;
 
@@ -16,13 +16,13 @@ use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink, text};
 use crate::model::BlockKind;
 
-/// Larger files are generated; cutting them by symbol costs seconds and helps nobody.
+/// Larger files are generated: cutting them by symbol takes seconds and does not improve search.
 const MOST_PARSED_BYTES: usize = 2 << 20;
-/// More brackets open at once are no program: parsers take seconds and hundreds of MiB over them.
+/// More open brackets than this are not a program: parsers would need seconds and hundreds of MiB.
 const MOST_BRACKETS: usize = 500;
-/// Modules in modules in classes: deeper ones are not cut further.
+/// Nesting depth of containers (modules, classes) that are still cut.
 const MOST_NESTING: usize = 8;
-/// A header up to this long (`impl Parser {`) goes with the first symbol below it rather than alone.
+/// A header up to this many bytes (`impl Parser {`) joins the first symbol below it.
 const SHORT_HEADER: usize = 300;
 
 /// Reads a file of source code.
@@ -47,7 +47,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Returns how many brackets are open at once at most, strings and comments included.
+/// Returns the largest number of brackets open at once, including brackets in strings and comments.
 fn deepest_brackets(text: &str) -> usize {
     let (mut open, mut most) = (0usize, 0);
     for byte in text.bytes() {
@@ -65,15 +65,15 @@ struct Cut<'a> {
     source: &'a Source<'a>,
     grammar: &'static Grammar,
     sink: &'a mut Sink,
-    /// Where the lines end: a line that is searched for once a symbol takes time with the square of its length.
+    /// Offsets of the line breaks. Searching a line per symbol would be quadratic in the line's length.
     newlines: Vec<usize>,
-    /// The last block, held back: the bracket that closes its container goes with it.
+    /// The last block, held back so that the closing bracket of its container can join it.
     last: Option<(Range<usize>, String)>,
 }
 
 impl Cut<'_> {
-    /// Cuts `range`, which `node` fills, at the symbols among the children of `node`. What lies between them belongs
-    /// to `owner`, the symbol of the container, which is empty at the top.
+    /// Cuts `range`, the extent of `node`, at the symbols among its children. The text in between belongs to `owner`, the
+    /// symbol of the container, which is empty at the top level.
     fn children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
         let mut done = range.start;
         let mut comments: Option<Range<usize>> = None;
@@ -107,7 +107,7 @@ impl Cut<'_> {
         self.between(done..range.end.max(done), owner);
     }
 
-    /// Returns the name of the symbol that a node defines, and for a container the node whose children to cut at.
+    /// Returns the name of the symbol that a node defines and, for a container, the node with the children to cut at.
     fn symbol<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
         let kind = node.kind();
         if self.grammar.wrappers.contains(&kind) {
@@ -131,7 +131,7 @@ impl Cut<'_> {
         Some((join(&self.name(node)?), None))
     }
 
-    /// Looks into `export class X {}`, `@decorated def f`, `const f = () => {}`.
+    /// Finds the symbol inside `export class X {}`, `@decorated def f`, `const f = () => {}`.
     fn wrapped<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
         let mut cursor = node.walk();
         for inner in node.named_children(&mut cursor) {
@@ -164,7 +164,7 @@ impl Cut<'_> {
     }
 
     fn name(&self, node: Node<'_>) -> Option<String> {
-        // A Go method is named with its receiver's type.
+        // A Go method is qualified by the type of its receiver.
         if let Some(receiver) = node.child_by_field_name("receiver") {
             let target = self.slice(receiver).trim_matches(['(', ')']).rsplit([' ', '*']).next().unwrap_or_default();
             return Some(format!("{target}.{}", self.slice(node.child_by_field_name("name")?)));
@@ -175,7 +175,7 @@ impl Cut<'_> {
         if node.kind() == "type_declaration" {
             return Some(self.slice(node.named_child(0)?.child_by_field_name("name")?).to_string());
         }
-        // C hides the name in `int *(*name)(void)`.
+        // C nests the name: `int *(*name)(void)`.
         let mut declarator = node.child_by_field_name("declarator")?;
         while let Some(inner) = declarator.child_by_field_name("declarator") {
             declarator = inner;
@@ -188,7 +188,7 @@ impl Cut<'_> {
         self.source.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    /// Says whether nothing but one line break lies between two bytes.
+    /// Returns whether at most one line break and white space lie between two offsets.
     fn adjoin(&self, end: usize, start: usize) -> bool {
         self.source.text.get(end..start).is_some_and(|gap| gap.trim().is_empty() && gap.matches('\n').count() <= 1)
     }
@@ -196,12 +196,12 @@ impl Cut<'_> {
     fn line_start(&self, byte: usize) -> usize {
         let line = self.newlines.partition_point(|newline| *newline < byte);
         let start = line.checked_sub(1).map_or(0, |before| self.newlines[before] + 1);
-        // From the end: on a line of many symbols the last is near, the beginning is not.
+        // Searches backwards: on a line with many symbols the previous one is near, the line start is not.
         let is_blank = self.source.text[start..byte].chars().rev().all(char::is_whitespace);
         if is_blank { start } else { byte }
     }
 
-    /// Takes in what ends the line after a symbol: a semicolon, a comma, a comment on the same line.
+    /// Extends the end of a symbol over the rest of its line: a semicolon, a comma, a comment.
     fn line_end(&self, byte: usize) -> usize {
         let newline = self.newlines.partition_point(|newline| *newline < byte);
         let line = &self.source.text[byte..self.newlines.get(newline).copied().unwrap_or(self.source.text.len())];
@@ -209,7 +209,7 @@ impl Cut<'_> {
         if tail.is_empty() || tail.starts_with("//") || tail.starts_with('#') { byte + line.len() } else { byte }
     }
 
-    /// Adds what lies between symbols; brackets alone belong to the block that they close.
+    /// Adds the text between symbols. Lone brackets join the block that they close.
     fn between(&mut self, range: Range<usize>, owner: &str) {
         let text = &self.source.text[range.clone()];
         if text.contains(char::is_alphanumeric) {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn rust_methods_are_named_by_their_impl() {
+    fn rust_method_is_named_by_its_impl() {
         let code = "use a::b;\n\n/// Reads.\n#[must_use]\nfn read() {}\n\nimpl Parser {\n    /// Goes on.\n    fn next() {}\n\n    fn last() {}\n}\nimpl Drop for Parser {\n    fn drop(&mut self) {}\n}\n";
         check(
             "a.rs",
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bracket_that_closes_a_container_goes_with_its_last_symbol() {
+    fn closing_bracket_joins_last_symbol() {
         let code = "mod a {\n    impl B {\n        fn one() {}\n\n        fn two() {}\n    }\n}\n\nfn c() {}\n";
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: code.as_bytes(), name: "a.rs" }, &mut sink).unwrap();
@@ -287,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn python_classes_are_cut_at_their_methods() {
+    fn python_class_is_cut_at_methods() {
         let code = "import os\n\n@cached\ndef top():\n    pass\n\nclass A:\n    '''Doc.'''\n\n    def m(self):\n        return 1\n\n    @property\n    def p(self):\n        return 2\n";
         check("a.py", code, &[("", "import os"), ("top", "@cached"), ("A.m", "class A:"), ("A.p", "@property")]);
     }
 
     #[test]
-    fn scripts_export_functions_and_classes() {
+    fn typescript_exports_are_symbols() {
         let code = "export const f = () => {\n  return 1;\n};\nconst n = 1;\nexport default class A {\n  m() {}\n}\nfunction g() {}\n";
         check(
             "a.ts",
@@ -308,30 +308,30 @@ mod tests {
     }
 
     #[test]
-    fn go_methods_are_named_by_their_receiver() {
+    fn go_method_is_named_by_its_receiver() {
         let code = "package p\n\n// T is.\ntype T struct{}\n\nfunc (t *T) Run() {}\n";
         check("a.go", code, &[("", "package p"), ("T", "// T is."), ("T.Run", "func (t *T) Run() {}")]);
     }
 
     #[test]
-    fn c_looks_through_include_guards_and_declarators() {
+    fn c_symbol_inside_include_guard_is_found() {
         let code = "#ifndef A_H\n#define A_H\nint n;\n\nstatic char *name(int a) { return 0; }\n#endif\n";
         check("a.c", code, &[("", "#ifndef A_H"), ("name", "static char *name(int a) { return 0; }"), ("", "#endif")]);
     }
 
     #[test]
-    fn cpp_and_java_name_members() {
+    fn cpp_and_java_members_are_qualified() {
         check("a.cpp", "namespace n {\nclass A {\n  void m() {}\n};\n}\n", &[("n::A::m", "namespace n {")]);
         check("A.java", "class A {\n  int n;\n  void m() {}\n}\n", &[("A.m", "class A {")]);
     }
 
     #[test]
-    fn symbols_on_one_line_are_cut_apart() {
+    fn symbols_on_one_line_are_separate_blocks() {
         check("a.rs", "fn a() {} fn b() {}", &[("a", "fn a() {}"), ("b", "fn b() {}")]);
     }
 
     #[test]
-    fn broken_code_loses_no_line() {
+    fn invalid_code_keeps_every_line() {
         let code = "fn ok() {}\n\nfn broken( {\n  let x = ;\n";
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: code.as_bytes(), name: "a.rs" }, &mut sink).unwrap();

@@ -1,4 +1,4 @@
-//! Delimited tables: comma, semicolon, tab or bar, told by counting.
+//! Delimited tables: comma, semicolon, tab or bar, detected by counting.
 
 use crate::extract::cells::without_bars;
 use crate::extract::encoding::decode;
@@ -8,7 +8,7 @@ use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Rows of one block: about what a chunk holds.
+/// Rows per block: about the size of a chunk.
 const ROWS: usize = 30;
 
 /// Reads a table of delimited values.
@@ -23,13 +23,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut record = csv::ByteRecord::new();
     let mut rows: Vec<(usize, String)> = Vec::new();
     let mut range = 0..0;
-    // Reading from memory, the only error is one of the reader's own making; what was read so far stands.
+    // Reading from memory fails only on errors of the reader itself; the rows read so far are kept.
     while let Ok(true) = reader.read_byte_record(&mut record) {
         if !sink.count_cells(record.len() as u64) {
             break;
         }
         let start = record.position().map_or(range.end, |it| it.byte() as usize).min(source.text.len());
-        // The reader passes over blank lines with the record behind them.
+        // The position of a record includes the blank lines before it.
         let start = start + source.text[start..].bytes().take_while(|it| matches!(it, b'\r' | b'\n')).count();
         if rows.is_empty() {
             range.start = start;
@@ -58,7 +58,7 @@ fn row(record: &csv::ByteRecord) -> String {
     record.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
-/// Picks the delimiter: the extension's, or the one that the first lines have most often and most evenly.
+/// Picks the delimiter by extension, or else the most frequent and most even one in the first lines.
 fn delimiter(name: &str, text: &str) -> u8 {
     match extension(name).as_str() {
         "tsv" | "tab" => return b'\t',
@@ -73,7 +73,7 @@ fn delimiter(name: &str, text: &str) -> u8 {
         let even = counts.iter().filter(|it| **it == first).count();
         if first == 0 { (0, 0) } else { (even, first) }
     };
-    // On a tie the later one wins: the comma is last, being the default.
+    // On a tie the later one wins, so the comma, the default, is last.
     [b'|', b'\t', b';', b','].into_iter().max_by_key(|it| score(*it)).unwrap_or(b',')
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delimiter_is_found_by_counting() {
+    fn delimiter_is_detected_by_counting() {
         check("a.csv", "a,b;c\n1,2;3\n", "a | b;c\n1 | 2;3");
         check("a.csv", "a;b\n1,5;2,5\n", "a | b\n1,5 | 2,5");
         check("a.csv", "a|b\n1|2\n", "a | b\n1 | 2");
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_cell_may_hold_anything() {
+    fn quoted_cell_keeps_delimiters_and_line_breaks() {
         check("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
         check("a.csv", "x,y\na | b,2\n", "x | y\na ¦ b | 2");
     }
 
     #[test]
-    fn rows_that_are_no_lines_know_where_they_begin() {
+    fn multiline_rows_keep_their_start_lines() {
         let document = extract("a.csv", "a,b\n\"two\nlines\",1\n\n\nx,2\n");
         assert_eq!(
             (document.text(), &document.blocks[0].rows[..]),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_cut_into_blocks_that_know_their_lines() {
+    fn long_table_is_split_with_line_ranges() {
         let text: String = (1..=70).map(|it| format!("row {it},x\n")).collect();
         let document = extract("a.csv", &text);
         let lines: Vec<_> =

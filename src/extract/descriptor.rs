@@ -1,20 +1,20 @@
-//! Passing an open file to another process over a Unix socket. Nothing else of the socket is handled here.
+//! Passes open files to another process over a Unix socket (`SCM_RIGHTS`).
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Room for one control message that holds one descriptor, aligned as its header must be.
+/// Space for one control message with one descriptor, aligned as its header requires.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,
     bytes: [u8; 64],
 }
 
-/// Size of what the control message carries.
+/// Size of the payload of the control message.
 const DESCRIPTOR_BYTES: u32 = size_of::<libc::c_int>() as u32;
 
-/// Sends bytes, and with the first of them a descriptor. Returns how many bytes went.
+/// Sends bytes, with a descriptor attached to the first one. Returns the number of bytes sent.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: &File) -> io::Result<usize> {
     let mut control = Control { bytes: [0; 64] };
     let mut buffer = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -40,7 +40,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: &File) -> io::Res
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives bytes, and the descriptor that came with them, if one did. No bytes mean that the other side is gone.
+/// Receives bytes and the descriptor attached to them, if any. Zero bytes mean that the other side closed the socket.
 pub(crate) fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Option<File>)> {
     let mut control = Control { bytes: [0; 64] };
     let mut buffer = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -49,7 +49,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(u
         reason = "descriptors travel only in control messages, which the libraries in use do not offer"
     )]
     // SAFETY: as in `send`; recvmsg writes within the lengths stated. A descriptor is taken over only from a whole
-    // SCM_RIGHTS message, where the kernel has just opened it for this process, so nobody else owns it.
+    // SCM_RIGHTS message, where the kernel has just opened it for this process, so it has no other owner.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut buffer;
@@ -79,7 +79,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_file_arrives_open() {
+    fn received_file_is_open() {
         let (here, there) = UnixStream::pair().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_without_a_file_arrive_alone() {
+    fn bytes_without_file_carry_no_descriptor() {
         let (mut here, there) = UnixStream::pair().unwrap();
         here.write_all(b"x").unwrap();
         let mut bytes = [0; 16];

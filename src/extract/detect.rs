@@ -1,4 +1,4 @@
-//! What a file is: by its content first, by its name where content does not tell, and by whether it is text at all.
+//! Detects a file's type: by content, by name where content is ambiguous, and whether it is text at all.
 
 use crate::extract::encoding::{decode, is_utf32};
 use crate::extract::formats::{Format, FormatEntry, by_media_type, by_name};
@@ -6,9 +6,8 @@ use crate::extract::formats::{Format, FormatEntry, by_media_type, by_name};
 /// A file's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detected {
-    /// Which reader it needs.
+    /// The format, which selects the reader.
     pub(crate) format: Format,
-    /// Media type.
     pub(crate) media_type: &'static str,
 }
 
@@ -18,12 +17,12 @@ impl From<&'static FormatEntry> for Detected {
     }
 }
 
-/// Bytes looked at for marks of text.
+/// Number of bytes checked for signs of text.
 const SAMPLE: usize = 8 << 10;
 
 const UNREAD: Detected = Detected { format: Format::Unread, media_type: "application/octet-stream" };
 
-/// Tells the type of a file.
+/// Detects the type of a file.
 pub(crate) fn detect(bytes: &[u8], name: &str) -> Detected {
     let named = by_name(name).map(Detected::from);
     by_content(bytes, name, named).unwrap_or_else(|| by_text(bytes, named))
@@ -33,7 +32,7 @@ fn media(media_type: &'static str) -> Detected {
     by_media_type(media_type).map_or(Detected { format: Format::Unread, media_type }, Detected::from)
 }
 
-/// Types that their first bytes give away, whatever they are called.
+/// Detects types by magic bytes, whatever the file's name.
 fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detected> {
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return Some(zip(bytes, named));
@@ -50,13 +49,13 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     if named.is_some_and(|it| it.format == Format::Pdf) && has_pdf_objects(bytes) {
         return Some(media("application/pdf"));
     }
-    // A mark of two bytes can be the start of a text; of these, only the compressed and the pictures matter.
+    // A magic number of two bytes can begin a text, so only compressed files and images are accepted here.
     let found = infer::get(bytes)?;
     match found.mime_type() {
         "application/pdf" | "text/html" | "text/xml" | "text/x-shellscript" => None,
         "application/gzip" if name.to_ascii_lowercase().ends_with(".svgz") => Some(media("application/gzip")),
         "image/heif" | "image/avif" => Some(media("image/heif")),
-        // No text begins as these do; a picture without compression may hold nothing but letters otherwise.
+        // Text cannot begin with these bytes, while an uncompressed picture may otherwise hold only letters.
         media_type @ ("image/tiff" | "image/png" | "image/jpeg" | "image/webp") => Some(media(media_type)),
         // `GIF` and `BM` begin words too.
         media_type if media_type.starts_with("image/") && !looks_binary(bytes) => None,
@@ -68,8 +67,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     }
 }
 
-/// Says whether a file has the header of a PDF. Readers accept it after a kilobyte of anything, but a text that speaks
-/// of it is still a text.
+/// Returns whether a file has a PDF header. PDF readers accept one anywhere in the first kilobyte, but a text that only
+/// mentions it stays text.
 fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     const LOOKED_AT: usize = 1024;
     let head = &bytes[..bytes.len().min(LOOKED_AT)];
@@ -77,16 +76,16 @@ fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     contains(head, b"%PDF-") && (!spoken_of || looks_binary(bytes))
 }
 
-/// Says whether a file without the header of a PDF has the inside of one, which readers can repair.
+/// Returns whether a file without a PDF header has PDF objects: readers can repair it.
 fn has_pdf_objects(bytes: &[u8]) -> bool {
     const LOOKED_AT: usize = 1 << 20;
     let head = &bytes[..bytes.len().min(LOOKED_AT)];
     contains(head, b" obj") && (contains(head, b"endobj") || contains(head, b"<<")) || contains(head, b"startxref")
 }
 
-/// Tells zip containers apart: by the `mimetype` member that EPUB and OpenDocument put first, by the parts of OOXML.
+/// Detects the type of a zip container: by the `mimetype` member that EPUB and OpenDocument put first, or by OOXML parts.
 fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
-    // A local header is 30 bytes, then come the name and the content of the first member, stored as it is.
+    // The local header has 30 bytes; the name and the stored content of the first member follow.
     if bytes.get(30..38) == Some(b"mimetype") {
         let head = &bytes[38..bytes.len().min(38 + 200)];
         let known = ["application/epub+zip", "application/vnd.oasis.opendocument.text"]
@@ -101,7 +100,7 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
             return media(media_type);
         }
     }
-    // Names of members stand uncompressed in the central directory at the end, and at the front of small files.
+    // Member names are uncompressed in the central directory at the end, and at the front of small files.
     const TAIL: usize = 64 << 10;
     let tail = &bytes[bytes.len().saturating_sub(TAIL)..];
     let head = &bytes[..bytes.len().min(TAIL)];
@@ -117,7 +116,7 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
                 return by_name(extension).map_or(UNREAD, Detected::from);
             }
         }
-        // The main part may have any name: then the file's name decides.
+        // The main part may have any name; then the file name decides.
         let office = named.filter(|it| matches!(it.format, Format::Docx | Format::Pptx | Format::Spreadsheet));
         if let Some(office) = office {
             return office;
@@ -139,16 +138,16 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
     media("application/zip")
 }
 
-/// Tells compound files apart by the names of their streams, which are UTF-16 in the directory.
+/// Detects the type of a compound file by its stream names, which are UTF-16 in the directory.
 fn compound(bytes: &[u8], named: Option<Detected>) -> Detected {
     let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let has = |name: &str| contains(bytes, &wide(name));
-    // A mail comes first: it may have an encrypted document attached.
+    // Mail is checked first: an encrypted document may be attached to it.
     if has("__substg1.0_") {
         return media("application/vnd.ms-outlook");
     }
     if has("EncryptedPackage") {
-        // The readers of Office formats say what it is; any other name lies.
+        // The readers of Office formats report the encryption; any other file name is wrong.
         return named.filter(|it| is_office(it.format)).unwrap_or(media("application/msword"));
     }
     if has("WordDocument") {
@@ -167,10 +166,10 @@ fn is_office(format: Format) -> bool {
     matches!(format, Format::Docx | Format::Pptx | Format::Spreadsheet | Format::Legacy)
 }
 
-/// Types that are text: the name says which kind, if it is text at all.
+/// Detects types of text: the name decides among them, if the content is text at all.
 fn by_text(bytes: &[u8], named: Option<Detected>) -> Detected {
     if looks_binary(bytes) {
-        // The name of a binary format goes on to its reader, which says what is wrong; that of a text format lies.
+        // A name of a binary format selects its reader, which reports the damage; a name of a text format is wrong.
         return named
             .filter(|it| matches!(it.format, Format::Legacy | Format::Image | Format::Pdf | Format::Archive))
             .unwrap_or_else(|| named.filter(|it| it.format == Format::Unread).unwrap_or(UNREAD));
@@ -203,18 +202,18 @@ fn is_text(format: Format) -> bool {
     )
 }
 
-/// Says whether what the text looks like is worth more than what its name says.
+/// Returns whether the type detected from markup takes precedence over the type from the name.
 fn outweighs(marked: Detected, named: Detected) -> bool {
     match marked.format {
         Format::Fb2 => named.format == Format::Xml || !is_text(named.format),
-        // `<` begins a lot of things; a mail's header is in many notes.
+        // Many kinds of text begin with `<`, and many notes contain mail headers.
         Format::Html | Format::Xml => matches!(named.format, Format::Html | Format::Xml) || !is_text(named.format),
         Format::Mbox => named.format == Format::Eml || !is_text(named.format),
         _ => !is_text(named.format),
     }
 }
 
-/// Types of text that their first lines give away.
+/// Detects types of text by their first lines.
 fn by_markup(bytes: &[u8], named: Option<Detected>) -> Option<Detected> {
     let sample = &bytes[..bytes.len().min(SAMPLE)];
     let head = String::from_utf8_lossy(sample);
@@ -272,7 +271,7 @@ fn is_mail_header(line: &str) -> bool {
     line.split_once(':').is_some_and(|(name, _)| NAMES.contains(&name.to_ascii_lowercase().as_str()))
 }
 
-/// Says whether bytes are no text in any encoding: many control characters, or NULs that are not those of UTF-16.
+/// Returns whether bytes are not text in any encoding: many control characters, or NULs that are not part of UTF-16.
 fn looks_binary(bytes: &[u8]) -> bool {
     let sample = &bytes[..bytes.len().min(SAMPLE)];
     let utf16 = sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF");
@@ -282,7 +281,7 @@ fn looks_binary(bytes: &[u8]) -> bool {
     let decoded = decode(sample, None);
     let control = |it: &char| it.is_control() && !matches!(it, '\n' | '\r' | '\t' | '\u{C}' | '\u{1B}' | '\u{8}');
     let odd = decoded.text.chars().filter(|it| control(it) || *it == '\u{FFFD}').count();
-    // A few NULs in a log happen; a tenth of odd characters does not happen to text.
+    // A log may hold a few NULs, but text never has a tenth of odd characters.
     odd * 10 > decoded.text.chars().count()
 }
 
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn content_outweighs_the_name() {
+    fn content_takes_precedence_over_name() {
         check(b"%PDF-1.4\n...", "notes.txt", Format::Pdf);
         check(b"\x89PNG\r\n\x1A\n\0\0\0\rIHDR", "photo.jpg", Format::Image);
         check(b"{\\rtf1 x}", "letter.doc", Format::Rtf);
@@ -309,13 +308,13 @@ mod tests {
     }
 
     #[test]
-    fn words_that_look_like_marks_are_words() {
+    fn text_with_magic_words_is_text() {
         check(b"GIF is an old format", "notes", Format::Text);
         check(b"A PDF begins with `%PDF-1.4`.", "notes.md", Format::Markdown);
     }
 
     #[test]
-    fn the_name_decides_among_texts() {
+    fn name_decides_among_text_formats() {
         check(b"# x", "a.md", Format::Markdown);
         check(b"# x", "a.py", Format::Code);
         check(b"From: a\nTo: b\nSubject: c\n\nx", "notes.txt", Format::Text);
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_text() {
+    fn noise_is_not_text() {
         let noise: Vec<u8> = (0..4000_u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         check(&noise, "a.txt", Format::Unread);
         check(&noise, "noise", Format::Unread);
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_any_encoding_is_text() {
+    fn text_in_any_encoding_is_detected() {
         let utf16: Vec<u8> = "Some words\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         check(&utf16, "a", Format::Text);
         let utf32: Vec<u8> = "\u{FEFF}Some words\r\n".chars().flat_map(|it| u32::from(it).to_le_bytes()).collect();
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_document_is_one_under_any_name() {
+    fn encrypted_document_is_detected_under_any_name() {
         let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
         let compound = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".as_slice();
         let encrypted = [compound, &wide("EncryptedPackage")].concat();
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_told_by_their_parts() {
+    fn containers_are_detected_by_parts() {
         let mut ods = b"PK\x03\x04".to_vec();
         ods.resize(30, 0);
         ods.extend(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheetPK");

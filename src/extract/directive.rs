@@ -1,4 +1,4 @@
-//! Tables that reStructuredText writes as directives: `list-table`, whose rows are lists of lists, and `csv-table`.
+//! Tables in reStructuredText directives: `list-table` with nested lists as rows, and `csv-table`.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use crate::extract::Sink;
 use crate::extract::source::{Line, Source};
 use crate::model::BlockKind;
 
-/// How the rows of a directive are written.
+/// Notation of the rows of a directive.
 #[derive(Clone, Copy)]
 enum Rows {
     Lists,
     Values,
 }
 
-/// Adds the table that begins at a line, with its title before it; returns the index of the first line after it. None
-/// where no such table begins, or one without rows.
+/// Adds the table that begins at line `at`, after its title, and returns the index of the next line. Returns `None` if no
+/// table with rows begins there.
 pub(crate) fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> Option<usize> {
     let (kind, title) = opening(lines[at].text)?;
     let margin = indent(lines[at].text);
@@ -33,7 +33,7 @@ pub(crate) fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &m
     Some(end)
 }
 
-/// What a line opens, and the title behind it.
+/// Returns the kind of directive that a line opens, and the title after it.
 fn opening(line: &str) -> Option<(Rows, &str)> {
     let directive = line.trim_start().strip_prefix(".. ")?.trim_start();
     let kinds = [("list-table::", Rows::Lists), ("csv-table::", Rows::Values)];
@@ -44,12 +44,12 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// `* - ` opens a row, and `- ` below its first one another cell; whatever else is set in goes on with a cell. Returns where
-/// the text of the first one begins too.
+/// Reads rows of a `list-table`: `* - ` opens a row, `- ` below its first mark opens another cell, and any other indented
+/// text continues the cell. Also returns the offset at which the first cell's text begins.
 fn of_lists(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let first = body.iter().find(|it| it.text.trim_start().starts_with("* -"))?;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    // Where the marks of rows and of cells stand, by the first of each.
+    // Columns of the row marks and cell marks, from the first of each.
     let (mut row_mark, mut cell_mark) = (None, None);
     for line in body.iter().map(|it| it.text).filter(|it| !it.trim().is_empty()) {
         let (at, text) = (indent(line), line.trim());
@@ -76,13 +76,13 @@ fn of_lists(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     Some((first.start + mark, rows))
 }
 
-/// The text behind the mark of a cell.
+/// Returns the text after the mark of a cell.
 fn cell(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('-')?;
     (rest.is_empty() || rest.starts_with(' ')).then(|| rest.trim())
 }
 
-/// The head that an option holds, and the lines behind the options. Returns where the first of them begins too.
+/// Reads rows of a `csv-table`: the header option, then the lines below. Also returns the offset of the first.
 fn of_values(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let options = body.iter().take_while(|it| it.text.trim_start().starts_with(':')).count();
     let head = body[..options].iter().find_map(|it| Some(it.range_of(it.text.trim().strip_prefix(":header:")?.trim())));
@@ -92,7 +92,7 @@ fn of_values(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
         let line = body.iter().rfind(|line| line.start <= it.start)?;
         line.text.get(it.start - line.start..it.end - line.start)
     };
-    // Space before a quoted value is none of its own.
+    // Spaces before a quoted value are not part of it.
     let values = ranges.iter().filter_map(text).collect::<Vec<_>>().join("\n").replace(", \"", ",\"");
     let mut reader =
         csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(csv::Trim::All).from_reader(values.as_bytes());
@@ -109,7 +109,7 @@ mod tests {
     use crate::extract::encoding::decode;
     use crate::model::ExtractLimits;
 
-    /// Checks the next line, and the blocks with their first and last line.
+    /// Compares the index of the next line, and the blocks with their first and last lines.
     fn check(text: &str, expected: Option<usize>, blocks: &[(&str, u32, u32)]) {
         let decoded = decode(text.as_bytes(), None);
         let source = Source::new(&decoded);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_lists_are_rows_of_cells() {
+    fn list_table_becomes_rows() {
         check(
             ".. list-table:: Drift by site\n   :header-rows: 1\n\n   * - Site\n     - Drift\n   * - North\n       pier\n     - 4.1\n\n       - of two\n   * - Lock\n     -\n\nAfter.\n",
             Some(13),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_rows_below_the_head_of_the_options() {
+    fn csv_table_takes_header_from_options() {
         check(
             ".. csv-table:: Loaves\n   :header: \"Loaf\", \"Rye, in g\"\n   :widths: 10, 20\n\n   Plain, 100\n   \"Dark, old\", 300\n",
             Some(6),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_table_is_left_alone() {
+    fn other_directives_are_not_tables() {
         check(".. list-table:: Empty\n\n   Nothing here.\n", None, &[]);
         check(".. note:: A note\n\n   * - a\n     - b\n", None, &[]);
         check("* - a\n  - b\n", None, &[]);

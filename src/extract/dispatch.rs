@@ -1,4 +1,4 @@
-//! From a file's type to its reader: the one place that knows all of them.
+//! Maps file types to readers; the only place that names all readers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -15,31 +15,31 @@ use crate::extract::{
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 use crate::secrets::{self, Verdict};
 
-/// Libraries outside the program that readers can use.
+/// External libraries that readers can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tools {
-    /// Path of `libpdfium.so`; without it PDFs are read by a weaker reader.
+    /// Path of `libpdfium.so`. Without it, a weaker reader extracts PDFs.
     pub pdfium: Option<PathBuf>,
-    /// What skills need to read pictures of text.
+    /// Libraries and models for OCR in skills.
     pub ocr: Option<OcrTools>,
 }
 
-/// The parts that read pictures of text.
+/// Libraries and models for OCR.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OcrTools {
     /// Path of the ONNX Runtime library.
     pub runtime: PathBuf,
-    /// Folder of the models.
+    /// Directory of the models.
     pub models: PathBuf,
-    /// Threads of one worker.
+    /// Number of threads per worker.
     pub threads: usize,
 }
 
-/// Extracts the text of a file within this process, with no protection against what only a process boundary contains:
-/// stack overflow, endless loops, crashes in native code. [`crate::extract::WorkerPool`] is for files of unknown origin.
+/// Extracts the text of a file in this process, unprotected from stack overflows, endless loops and native crashes. Use
+/// [`crate::extract::WorkerPool`] for untrusted files.
 ///
-/// A document without blocks is a file that was read and holds no text (record it as [`Reason::NoText`]); its media
-/// type and [`Document::pages_without_text`] are known all the same. A failure is for what could not be read at all.
+/// A document without blocks is a file that was read and holds no text (record it as [`Reason::NoText`]); its media type
+/// and [`Document::pages_without_text`] are set. An error means that the file could not be read at all.
 pub fn extract_bytes(
     bytes: &[u8],
     name: &str,
@@ -55,16 +55,16 @@ pub fn extract_bytes(
 
 fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -> Result<Document, ExtractFailure> {
     let mut sink = Sink::new(limits.clone());
-    // A reader that panics has met data it did not expect. The sink is sound at every moment: blocks are whole or absent.
+    // A reader panics on data it did not expect. The sink stays valid: every block in it is complete.
     match catch_unwind(AssertUnwindSafe(|| read(Input { bytes, name }, &mut sink, tools))) {
         Ok(Ok(())) => Ok(sink.finish()),
         Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.finish()),
         Ok(Err(failed)) => keep_what_was_read(sink, failed),
-        Err(_) => keep_what_was_read(sink, failure(Reason::Damaged, format!("its reader gave up{}", panics::place()))),
+        Err(_) => keep_what_was_read(sink, failure(Reason::Damaged, format!("its reader panicked{}", panics::place()))),
     }
 }
 
-/// A document that broke off after pages of text is worth more than its failure.
+/// Keeps a partial document if it has text, which is worth more than the failure.
 fn keep_what_was_read(mut sink: Sink, failed: ExtractFailure) -> Result<Document, ExtractFailure> {
     let has_text = sink.document().blocks.iter().any(|it| it.kind != BlockKind::Metadata);
     if !has_text {
@@ -75,19 +75,19 @@ fn keep_what_was_read(mut sink: Sink, failed: ExtractFailure) -> Result<Document
     Ok(sink.finish())
 }
 
-/// Says whether only readers in safe code, which walk along lines, have to do with a file.
+/// Returns whether a file needs only line-based readers in safe code.
 pub(crate) fn is_plain_text(bytes: &[u8], name: &str) -> bool {
     use Format::{Csv, Markdown, Markup, Structured, Subtitle, Text};
     matches!(detect(bytes, name).format, Text | Markdown | Markup | Csv | Structured | Subtitle)
 }
 
-/// Reads a file or member by what it is. Members that are secrets by their names are not read.
+/// Reads a file or member by its detected type. Members with names of secrets are skipped.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     if input.bytes.is_empty() {
         return Err(failure(Reason::Empty, ""));
     }
     if let Some(member) = sink.member() {
-        // Archives and mails made on Windows part folders by backslashes, which are letters of a name here.
+        // Windows programs separate folders in member names by backslashes, which are ordinary characters in a Unix path.
         let secret = match secrets::judge(Path::new(&member.replace('\\', "/"))) {
             Verdict::Plain => false,
             Verdict::Secret => true,
@@ -147,33 +147,33 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_what_it_is() {
+    fn detected_type_selects_reader() {
         let document = extract(b"<html><title>T</title><p>Text", "notes.pdf").unwrap();
         assert_eq!((document.media_type.as_str(), document.title.as_deref()), ("text/html", Some("T")));
     }
 
     #[test]
-    fn nothing_is_empty_and_noise_is_unsupported() {
+    fn empty_and_binary_files_report_reasons() {
         assert_eq!(extract(b"", "a.txt").unwrap_err().reason, Reason::Empty);
         assert_eq!(extract(&[7; 500], "a.txt").unwrap_err().reason, Reason::UnsupportedType);
     }
 
     #[test]
-    fn blanks_are_read_and_hold_no_text() {
+    fn blank_file_has_no_blocks() {
         let document = extract(b" \n\n ", "a.txt").unwrap();
         assert!(document.blocks.is_empty());
         assert_eq!(document.media_type, "text/plain");
     }
 
     #[test]
-    fn a_log_is_cut_at_the_text_limit_and_says_so() {
+    fn log_over_text_limit_is_truncated() {
         let limits = ExtractLimits { text_bytes: 1_000, ..ExtractLimits::default() };
         let document = extract_bytes(&b"some words\n".repeat(10_000), "a.log", &limits, &Tools::default()).unwrap();
         assert!(document.truncated && document.text().len() <= 2_000);
     }
 
     #[test]
-    fn an_attachment_is_read_by_its_own_type() {
+    fn attachment_is_read_by_its_own_type() {
         let mail = "Subject: s\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=\"a.csv\"\r\n\r\nx,y\r\n1,2\r\n--b--\r\n";
         let document = extract(mail.as_bytes(), "a.eml").unwrap();
         let table = document.blocks.iter().find(|it| it.kind == BlockKind::Table).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_inside_an_archive_are_not_read() {
+    fn secret_members_of_archive_are_skipped() {
         let members =
             [("home/.ssh/config", "xylophone"), (".env", "xylophone"), ("server.key", "xylophone"), ("a.txt", "words")];
         let document = extract(&crate::extract::package::tests::zipped(&members), "a.zip").unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_below_folders_of_windows_are_not_read() {
+    fn secret_members_with_windows_paths_are_skipped() {
         let members = [
             ("home\\.ssh\\config", "xylophone"),
             ("u\\.pgpass", "xylophone"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notebook_that_is_broken_is_still_text() {
+    fn corrupt_notebook_is_read_as_text() {
         let document = extract(b"{\"cells\": [ \"unfinished", "a.ipynb").unwrap();
         assert!(document.text().contains("unfinished"));
         assert_eq!(document.problems.len(), 1);

@@ -1,6 +1,6 @@
-//! Bytes to text: byte order marks, UTF-8, UTF-16 without a mark, and the older encodings by statistics.
+//! Decodes bytes to text: byte order marks, UTF-8, UTF-16 without a mark, and legacy encodings by statistics.
 //!
-//! It never fails: bytes that fit no encoding become U+FFFD. Whether bytes are text at all is `detect`'s question.
+//! Decoding never fails: invalid bytes become U+FFFD. `detect` decides whether bytes are text at all.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 /// A decoded file.
 #[derive(Debug)]
 pub(crate) struct Text<'a> {
-    /// Its text, without a byte order mark.
+    /// The text, without a byte order mark.
     pub(crate) text: Cow<'a, str>,
-    /// Offset in the file of the first byte of `text`; absent when the file is not UTF-8, as offsets differ then.
+    /// Offset in the file of the first byte of `text`; `None` if the file is not UTF-8, as offsets differ then.
     pub(crate) offset: Option<u64>,
 }
 
-/// Decodes a file. `label` is what the file says of itself (`<meta charset>`), which holds only where the bytes are
-/// neither marked nor valid UTF-8.
+/// Decodes a file. `label` is the encoding the file declares (`<meta charset>`), used only if the bytes have no byte order
+/// mark and are not valid UTF-8.
 pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     if let Some(unit) = utf32_of(bytes) {
         return utf32(&bytes[4..], unit);
@@ -31,7 +31,7 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     if let Some(encoding) = utf16_without_mark(bytes) {
         return foreign(bytes, encoding);
     }
-    // Its bytes are ASCII, and so valid UTF-8, but for what the escape sequences make of them.
+    // ISO-2022-JP is ASCII bytes, so it would also pass as UTF-8.
     if has_kanji_escape(bytes) && bytes.is_ascii() {
         return foreign(bytes, ISO_2022_JP);
     }
@@ -46,17 +46,17 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     }
 }
 
-/// Returns the text of bytes that are UTF-16 or UTF-32; formats whose structure is ASCII cannot be parsed otherwise.
+/// Returns the decoded text of UTF-16 or UTF-32 bytes; parsers of ASCII-based formats need it.
 pub(crate) fn wide(bytes: &[u8]) -> Option<String> {
     (is_utf32(bytes) || utf16_of(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
 }
 
-/// Says whether bytes begin with a mark of UTF-32.
+/// Returns whether bytes begin with a UTF-32 byte order mark.
 pub(crate) fn is_utf32(bytes: &[u8]) -> bool {
     utf32_of(bytes).is_some()
 }
 
-/// Returns which UTF-16 bytes are.
+/// Returns the byte order of UTF-16 bytes.
 pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
     if is_utf32(bytes) {
         return None;
@@ -67,8 +67,8 @@ pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Returns how the units of UTF-32 are read where bytes begin with its mark. One of its marks begins with one of
-/// UTF-16, for which the two zeros behind it would be a NUL.
+/// Returns the decoder of a UTF-32 unit if bytes begin with its byte order mark. The little-endian mark begins with that of
+/// UTF-16; there the two zeros after it would be a NUL.
 fn utf32_of(bytes: &[u8]) -> Option<fn([u8; 4]) -> u32> {
     let unit: fn([u8; 4]) -> u32 = match bytes.first_chunk::<4>()? {
         [0xFF, 0xFE, 0, 0] => u32::from_le_bytes,
@@ -85,7 +85,7 @@ fn utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32) -> Text<'static> {
     Text { text: Cow::Owned(chars.chain(cut_off).collect()), offset: None }
 }
 
-/// Says whether bytes hold an escape sequence that goes over to the kanji of 1978 or 1983.
+/// Returns whether bytes hold an escape sequence that switches to the kanji set of 1978 or 1983.
 fn has_kanji_escape(bytes: &[u8]) -> bool {
     memchr::memmem::find_iter(bytes, b"\x1B$").any(|at| matches!(bytes.get(at + 2), Some(b'@' | b'B')))
 }
@@ -99,8 +99,8 @@ fn is_utf16(encoding: &'static Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }
 
-/// Says whether bytes are UTF-16 without a mark: in text of any script the high byte of most units is one of a few
-/// values, and zero for the line breaks and spaces of all of them.
+/// Returns the byte order of UTF-16 without a mark. In any script most units have one of a few high bytes, and line breaks
+/// and spaces have a zero.
 fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     const SAMPLE: usize = 4096;
     let sample = &bytes[..bytes.len().min(SAMPLE) & !1];
@@ -110,7 +110,7 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let units = sample.len() / 2;
     let zeros = |parity: usize| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
     let (even, odd) = (zeros(0), zeros(1));
-    // A quarter is what Greek or Russian prose with its spaces, digits and line ends still reaches.
+    // Greek and Russian prose reaches a quarter through spaces, digits and line ends.
     let encoding = match (even * 4 >= units && odd * 16 < units, odd * 4 >= units && even * 16 < units) {
         (true, false) => UTF_16BE,
         (false, true) => UTF_16LE,
@@ -121,7 +121,7 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     (odd_ones * 50 <= units).then_some(encoding)
 }
 
-/// Says whether the bytes are UTF-8 but for a few damaged sequences, e.g. a log that was cut in the middle.
+/// Returns whether the bytes are UTF-8 except for a few damaged sequences, e.g. a log cut in the middle.
 fn almost_utf8(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {
@@ -132,7 +132,7 @@ fn almost_utf8(bytes: &[u8]) -> bool {
 }
 
 fn guess(bytes: &[u8]) -> &'static Encoding {
-    // Statistics settle within this much; a whole log would cost seconds.
+    // This much is enough for the statistics; a whole log would take seconds.
     const SAMPLE: usize = 256 << 10;
     let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
     detector.feed(&bytes[..bytes.len().min(SAMPLE)], bytes.len() <= SAMPLE);
@@ -150,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_not_text_but_counts_as_bytes() {
+    fn byte_order_mark_is_stripped_but_counted() {
         check(b"\xEF\xBB\xBFgr\xC3\xBCn", "grün", Some(3));
     }
 
     #[test]
-    fn utf16_is_known_with_and_without_a_mark() {
+    fn utf16_is_detected_with_and_without_mark() {
         let text = "First line, naïve.\r\nSecond line";
         let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn utf32_is_known_by_its_mark_and_not_taken_for_utf16() {
+    fn utf32_is_detected_by_mark_before_utf16() {
         let text = "\u{FEFF}Lines, naïve 😀\n";
         let little: Vec<u8> = text.chars().flat_map(|it| u32::from(it).to_le_bytes()).collect();
         let big: Vec<u8> = text.chars().flat_map(|it| u32::from(it).to_be_bytes()).collect();
@@ -176,32 +176,32 @@ mod tests {
     }
 
     #[test]
-    fn shift_jis_is_told_by_statistics() {
+    fn shift_jis_is_detected_by_statistics() {
         let text = "これは日本語の文章です。検索できるはずです。";
         let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode(text);
         check(&bytes, text, None);
     }
 
     #[test]
-    fn iso_2022_jp_is_not_taken_for_ascii() {
+    fn iso_2022_jp_is_detected_before_ascii() {
         check(b"\x1B$BF|K\\8l\x1B(B", "日本語", None);
         check(b"\x1B$@F|K\\8l\x1B(J", "日本語", None);
     }
 
     #[test]
-    fn an_escape_sequence_in_a_text_that_is_not_ascii_is_no_iso_2022_jp() {
+    fn kanji_escape_in_non_ascii_text_is_not_iso_2022_jp() {
         let text = "grün \x1B$B log";
         check(text.as_bytes(), text, Some(0));
     }
 
     #[test]
-    fn a_stated_encoding_holds_only_where_utf8_does_not() {
+    fn declared_encoding_applies_only_to_invalid_utf8() {
         assert_eq!(decode(b"caf\xE9", Some("windows-1252")).text, "café");
         assert_eq!(decode("café".as_bytes(), Some("windows-1252")).text, "café");
     }
 
     #[test]
-    fn one_broken_sequence_does_not_turn_utf8_into_latin() {
+    fn one_invalid_sequence_keeps_utf8() {
         let mut bytes = "Жили-были дед да баба".as_bytes().to_vec();
         bytes.push(0xD0);
         assert!(decode(&bytes, None).text.starts_with("Жили-были"));

@@ -1,6 +1,6 @@
-//! Character and named entities of XML and XHTML.
+//! Character references and named entities of XML and XHTML.
 //!
-//! Only names that stand for one character; entities that a document declares itself are never looked at.
+//! Only names of a single character are known; entities that a document declares itself are ignored.
 
 /// Names of U+00A0 to U+00FF in order.
 const LATIN1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 \
@@ -48,7 +48,7 @@ const OTHERS: [(&str, char); 34] = [
     ("tilde", '˜'),
 ];
 
-/// Returns the character of an entity, given what stands between `&` and `;`.
+/// Returns the character of an entity, given the text between `&` and `;`.
 pub(crate) fn resolve(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         let hex = number.strip_prefix('x').or_else(|| number.strip_prefix('X'));
@@ -62,9 +62,9 @@ pub(crate) fn resolve(name: &str) -> Option<char> {
     char::from_u32(0xA0 + place as u32)
 }
 
-/// Replaces the entities of an attribute value; what is none stays as it is.
+/// Replaces the entities of an attribute value; anything else stays unchanged.
 pub(crate) fn unescape(raw: &str) -> String {
-    /// Longest name between `&` and `;`.
+    /// Length of the longest name between `&` and `;`.
     const LONGEST: usize = 10;
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_become_characters() {
+    fn entities_resolve_to_characters() {
         for (name, character) in [("nbsp", '\u{a0}'), ("yuml", 'ÿ'), ("eacute", 'é'), ("#x20AC", '€'), ("mdash", '—')]
         {
             assert_eq!(resolve(name), Some(character), "{name}");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entity_stays() {
+    fn unescape_keeps_unknown_entities() {
         assert_eq!(unescape("a &amp; b & c &é; &nosuch; &lt;&"), "a & b & c &é; &nosuch; <&");
     }
 }

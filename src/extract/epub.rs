@@ -1,6 +1,6 @@
 //! E-books: the chapters of an EPUB in the order of its spine.
 //!
-//! It does not follow links, run scripts, or undo copy protection.
+//! Links are not followed, scripts not run, and copy protection is not removed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)
 }
 
-/// Reads the chapters that are not protected; fails when none of them can be read.
+/// Reads the chapters that are not protected. Fails if none of them can be read.
 fn read_chapters(
     chapters: &[String],
     protected: &HashSet<String>,
@@ -67,7 +67,7 @@ fn read_chapters(
     }
 }
 
-/// Finds the part that lists everything else.
+/// Returns the path of the package document, which lists all other parts.
 fn package_document(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<String> {
     if let Some(xml) = package.xml("META-INF/container.xml", sink)?
         && let Some(path) = Tree::parse(&xml).top().find("rootfile").and_then(|it| it.attr("full-path"))
@@ -89,7 +89,7 @@ fn metadata(top: Node<'_>, sink: &mut Sink) {
     push_metadata(&facts, sink);
 }
 
-/// Descriptions are often HTML in text.
+/// Strips markup: descriptions are often HTML.
 fn plain(text: &str) -> String {
     match text.contains('<') {
         true => Tree::parse(text).top().text(),
@@ -97,7 +97,7 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// Returns the parts of the spine in order, without repetitions.
+/// Returns the parts of the spine in order, without duplicates.
 fn spine(top: Node<'_>, book: &str) -> Vec<String> {
     let items = top.find("manifest").into_iter().flat_map(|it| it.all("item"));
     let by_id: HashMap<String, String> =
@@ -110,7 +110,7 @@ fn spine(top: Node<'_>, book: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the parts that are really encrypted; fonts are only obfuscated, which is no protection of text.
+/// Returns the encrypted parts. Obfuscated fonts do not count, as they do not protect text.
 fn protected_parts(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<HashSet<String>> {
     let Some(xml) = package.xml("META-INF/encryption.xml", sink)? else { return Ok(HashSet::new()) };
     let tree = Tree::parse(&xml);
@@ -123,7 +123,7 @@ fn protected_parts(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Has
     Ok(data.filter_map(uri).map(|it| resolve("", &percent_decoded(&it)).to_lowercase()).collect())
 }
 
-/// Undoes `%20` and the like.
+/// Decodes `%20` and the like.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn chapters_come_in_the_order_of_the_spine() {
+    fn chapters_follow_spine_order() {
         let document = run(read, &book(&[]));
         assert_eq!(shown(&document), "m title: The Book / author: Ann\n1 First\np second");
         assert_eq!(document.title.as_deref(), Some("The Book"));
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn chapters_that_are_all_damaged_are_no_book_of_a_title_alone() {
+    fn book_without_readable_chapters_is_damaged() {
         let bytes = spoilt(book(&[]), "O/one.xhtml");
         assert_eq!(shown(&run(read, &bytes)), "m title: The Book / author: Ann\np second");
         assert_eq!(failed(read, &spoilt(bytes, "O/two .xhtml")), Reason::Damaged);
     }
 
     #[test]
-    fn a_chapter_that_cannot_be_read_does_not_end_the_book() {
+    fn unreadable_chapter_is_skipped() {
         let deep = format!("<html><body>{}</body></html>", "<div>".repeat(1_000));
         let parts = |second| {
             let chapters = [("O/one.xhtml", deep.as_str()), ("O/two .xhtml", second)];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_protection_is_named() {
+    fn copy_protected_book_is_encrypted() {
         let data = |uri: &str| {
             format!(
                 r#"<EncryptedData><EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/>

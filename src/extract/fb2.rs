@@ -32,12 +32,12 @@ fn metadata(book: Node<'_>, sink: &mut Sink) {
     push_metadata(&facts, sink);
 }
 
-/// Returns the texts below with a space between.
+/// Returns the texts below a node, separated by spaces.
 fn spaced(node: Node<'_>) -> String {
     node.descendants().filter_map(Node::as_text).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a section; its title is a heading of that level.
+/// Adds a section; its title becomes a heading of `level`.
 fn section(node: Node<'_>, level: u8, sink: &mut Sink) {
     for child in node.children() {
         let (kind, text) = match child.name() {
@@ -72,7 +72,7 @@ mod tests {
     use crate::extract::package::tests::{run, shown};
 
     #[test]
-    fn sections_nest_as_headings() {
+    fn nested_sections_become_heading_levels() {
         let xml = "<?xml version='1.0'?><FictionBook><description><title-info><author><first-name>Ann</first-name>\
             <last-name>Lee</last-name></author><book-title>Book</book-title></title-info></description><body><section>\
             <title><p>One</p></title><p>A <strong>b</strong>.</p><section><title><p>Sub</p></title>\
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn other_xml_is_refused() {
+    fn other_xml_is_reported_as_damaged() {
         let mut sink = Sink::new(crate::model::ExtractLimits::default());
         let failed = read(Input { bytes: b"<a/>", name: "a.fb2" }, &mut sink).unwrap_err();
         assert_eq!(failed.reason, Reason::Damaged);

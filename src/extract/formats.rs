@@ -1,10 +1,10 @@
-//! The formats that are told apart, and what file names say about them.
+//! The supported formats, with their media types and file extensions.
 //!
-//! A name is a hint, quick enough for a million files; `detect` looks at the content.
+//! The name is a hint that is cheap enough for a million files; `detect` checks the content.
 
 use crate::model::{CODE, FileKind};
 
-/// What a file is, as far as a reader has to know.
+/// The format of a file, which selects its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
     Text,
@@ -24,26 +24,24 @@ pub(crate) enum Format {
     Pdf,
     Docx,
     Pptx,
-    /// Excel's zip and OpenDocument's.
+    /// Spreadsheets of Excel 2007 and later, and of OpenDocument.
     Spreadsheet,
     Odf,
     Epub,
     Fb2,
     Rtf,
-    /// Word, Excel and PowerPoint before 2007.
+    /// Binary Word, Excel and PowerPoint files (before 2007).
     Legacy,
     Archive,
-    /// Sound, film, fonts, programs, databases: no reader.
+    /// Audio, video, fonts, programs, databases: no reader exists.
     Unread,
 }
 
-/// One format as names and media types know it.
+/// The media type and extensions of one format.
 pub(crate) struct FormatEntry {
-    /// The format.
     pub(crate) format: Format,
-    /// Its media type.
     pub(crate) media_type: &'static str,
-    /// Extensions in lowercase, of which the first says the kind of all.
+    /// Extensions in lowercase. The first one defines the [`FileKind`] of all.
     pub(crate) extensions: &'static [&'static str],
 }
 
@@ -51,7 +49,7 @@ const fn entry(format: Format, media_type: &'static str, extensions: &'static [&
     FormatEntry { format, media_type, extensions }
 }
 
-/// Every format; where several share a media type the first names it.
+/// All formats; if several entries share a media type, the first one wins.
 pub(crate) static FORMATS: &[FormatEntry] = &[
     entry(Format::Text, "text/plain", &["txt", "text", "log", "out", "err", "asc", "nfo", "diz", "me", "1st", "dif"]),
     entry(Format::Markdown, "text/markdown", &["md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd", "dj"]),
@@ -189,10 +187,10 @@ pub(crate) static FORMATS: &[FormatEntry] = &[
     entry(Format::Code, "text/x-source", CODE),
 ];
 
-/// Files known by their whole name.
+/// File names of code without a usable extension.
 const CODE_NAMES: [&str; 6] = ["makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "rakefile", "gemfile"];
 
-/// Returns the lowercase extension without the dot, or an empty text.
+/// Returns the lowercase extension without the dot; empty if there is none.
 pub(crate) fn extension(name: &str) -> String {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
     // `.bashrc` has no extension.
@@ -202,7 +200,7 @@ pub(crate) fn extension(name: &str) -> String {
     }
 }
 
-/// Returns the entry that goes with a file's name.
+/// Returns the format of a file name.
 pub(crate) fn by_name(name: &str) -> Option<&'static FormatEntry> {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name).to_ascii_lowercase();
     if CODE_NAMES.contains(&file.as_str()) {
@@ -212,12 +210,12 @@ pub(crate) fn by_name(name: &str) -> Option<&'static FormatEntry> {
     FORMATS.iter().find(|it| it.extensions.contains(&extension.as_str()))
 }
 
-/// Returns the entry of that media type.
+/// Returns the format of a media type.
 pub(crate) fn by_media_type(media_type: &str) -> Option<&'static FormatEntry> {
     FORMATS.iter().find(|it| it.media_type == media_type)
 }
 
-/// Returns the broad kind that a file's name promises.
+/// Returns the broad kind of file for a name.
 pub fn kind_of_name(name: &str) -> FileKind {
     match by_name(name) {
         Some(entry) if entry.format == Format::Code => FileKind::Code,
@@ -225,7 +223,7 @@ pub fn kind_of_name(name: &str) -> FileKind {
     }
 }
 
-/// Returns the broad kind of a media type as [`crate::model::Document::media_type`] has it.
+/// Returns the broad kind of file for a media type, in the form of [`crate::model::Document::media_type`].
 pub fn kind_of_media_type(media_type: &str) -> FileKind {
     let by_family = || match media_type.split('/').next().unwrap_or_default() {
         "text" => FileKind::Text,
@@ -236,7 +234,7 @@ pub fn kind_of_media_type(media_type: &str) -> FileKind {
     by_media_type(media_type).map_or_else(by_family, |it| FileKind::of_extension(it.extensions[0]))
 }
 
-/// Says whether a file is worth opening by its name: false only for types that are known to have no reader.
+/// Returns whether a file may have a reader, judged by its name: false only for types known to have none.
 pub fn is_readable_name(name: &str) -> bool {
     by_name(name).is_none_or(|it| it.format != Format::Unread)
 }
@@ -246,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_extension_belongs_to_one_format() {
+    fn extensions_belong_to_one_format() {
         let mut all: Vec<&str> = FORMATS.iter().flat_map(|it| it.extensions.iter().copied()).collect();
         let count = all.len();
         all.sort_unstable();
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn all_extensions_of_a_format_promise_the_kind_of_the_first() {
+    fn extensions_of_format_share_one_kind() {
         for entry in FORMATS.iter().filter(|it| it.format != Format::Unread) {
             let kind = FileKind::of_extension(entry.extensions[0]);
             for extension in entry.extensions {
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn names_promise_kinds() {
+    fn kind_of_name_uses_extension() {
         assert_eq!(kind_of_name("a/b/Plan.DOCX"), FileKind::Document);
         assert_eq!(kind_of_name("Makefile"), FileKind::Code);
         assert_eq!(kind_of_name(".bashrc"), FileKind::Other);
@@ -275,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn media_types_have_kinds() {
+    fn kind_of_media_type_is_known() {
         assert_eq!(kind_of_media_type("application/pdf"), FileKind::Pdf);
         assert_eq!(kind_of_media_type("image/x-strange"), FileKind::Image);
     }

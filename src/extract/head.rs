@@ -1,4 +1,4 @@
-//! The beginning of a text file: what lies far beyond the limit of text is not even decoded.
+//! Limits a text file to its beginning: the part far beyond the text limit is not even decoded.
 
 use encoding_rs::{Encoding, UTF_16LE};
 
@@ -7,9 +7,9 @@ use crate::extract::source::beside_secrets;
 use crate::extract::{Input, Sink};
 use crate::secrets;
 
-/// Cuts a text file at what the sink could take anyway, so that a log of gigabytes costs no more than its beginning.
+/// Cuts a text file at the size that the sink can hold, so that a log of gigabytes costs only its beginning.
 pub(crate) fn head<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
-    // UTF-16 takes two bytes where UTF-8 may take one; and markup is dropped.
+    // UTF-16 may need twice the bytes of UTF-8, and markup is dropped.
     let most = usize::try_from(sink.limits().text_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     if input.bytes.len() <= most {
         return input;
@@ -18,8 +18,8 @@ pub(crate) fn head<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
     Input { bytes: &input.bytes[..cut_near(input.bytes, most)], ..input }
 }
 
-/// Returns where to cut bytes of text, near one of them: after the last line that ends before it. Where none does, not within
-/// a secret, of whose half nobody would know what it is, nor within a character.
+/// Returns the position near `at` at which to cut text: after the last line that ends before it. Without a line end,
+/// neither a secret nor a character is split, as the secret scan would not recognize half a secret.
 fn cut_near(bytes: &[u8], at: usize) -> usize {
     let encoding = utf16_of(bytes);
     let line_end: &[u8] = match encoding {
@@ -33,7 +33,7 @@ fn cut_near(bytes: &[u8], at: usize) -> usize {
         Some(line) => (line + 1) * width,
         None => {
             let cut = beside(bytes, at, encoding);
-            // A character goes on for three more bytes, or one more unit, at most.
+            // A character has at most three more bytes, or one more UTF-16 unit.
             let mut before = (0..=3).map(|it| cut.saturating_sub(it * width));
             before.find(|it| !goes_on(bytes, *it, encoding)).unwrap_or(cut)
         }
@@ -42,8 +42,8 @@ fn cut_near(bytes: &[u8], at: usize) -> usize {
 
 /// Moves a cut out of a secret.
 fn beside(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize {
-    // What secrets are made of is the same in all encodings of one byte, so that none has to be guessed here. Either way a
-    // byte or unit becomes one of UTF-16, by which the way back is found.
+    // The characters of secrets are the same in all single-byte encodings, so no guess is needed here. Each byte or unit
+    // becomes one UTF-16 unit, which gives the way back to a byte offset.
     let text = |part: &[u8]| -> String {
         match encoding {
             Some(it) => it.decode_without_bom_handling(part).0.into_owned(),
@@ -61,8 +61,8 @@ fn beside(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize
     }
 }
 
-/// Says whether a character that begins before a byte goes on there. In encodings of one byte that are not UTF-8 it may look
-/// so, and a few bytes less are no loss.
+/// Returns whether the character before `at` continues there. In single-byte encodings other than UTF-8 this may be a false
+/// positive, which only drops a few bytes.
 fn goes_on(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> bool {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
     match encoding {
@@ -80,7 +80,7 @@ mod tests {
     use crate::model::ExtractLimits;
 
     #[test]
-    fn a_file_is_cut_after_a_line_whatever_its_encoding() {
+    fn text_prefix_ends_after_line_in_any_encoding() {
         let text = "naïve line\nsecond \u{a0a} one";
         let units: Vec<u16> = text.encode_utf16().collect();
         let mark = |mark: &[u8], rest: Vec<u8>| [mark, rest.as_slice()].concat();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_cut_beside_secrets_and_between_characters() {
+    fn long_line_is_cut_outside_secrets_and_characters() {
         let key = format!("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "MIIEvQ+/".repeat(3_000));
         for secret in ["ghp_16C7e42F292c6912E7710c838347Ae178B4a", &key] {
             let (before, behind) = ("é ".repeat(90_000), " é".repeat(90_000));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_in_any_encoding_no_half_of_a_secret_is_left() {
+    fn cut_long_line_leaves_no_partial_secret() {
         let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
         let limits = ExtractLimits { text_bytes: 1_000, ..ExtractLimits::default() };
         for place in 940..1_005 {

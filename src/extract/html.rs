@@ -1,7 +1,7 @@
 //! HTML: title, description, headings, paragraphs, lists, tables and preformatted text.
 //!
-//! Scripts, styles and `<nav>` are left out. The tree is walked, never descended: nesting depth costs no stack.
-//! Blocks have no place in the file, because the parser repairs markup and keeps no positions.
+//! Scripts, styles and `<nav>` are skipped. The tree is traversed iteratively, so nesting depth uses no stack. Blocks have
+//! no position in the file: the parser repairs markup and does not keep positions.
 
 use std::collections::HashSet;
 
@@ -17,14 +17,14 @@ use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, BlockKind, LinkKind};
 
-/// Rows of one table block: about what a chunk holds.
+/// Rows per table block: about the size of a chunk.
 const ROWS: usize = 30;
 
-/// Elements whose content is not for readers.
+/// Elements without readable content.
 const SKIPPED: [&str; 10] =
     ["script", "style", "noscript", "template", "nav", "iframe", "object", "head", "svg", "canvas"];
 
-/// Elements that are part of the line they stand in; all others start a new block.
+/// Inline elements, which do not break the line; all others start a new block.
 const INLINE: [&str; 37] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "button", "cite", "code", "data", "del", "dfn", "em",
     "font", "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike",
@@ -38,11 +38,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Reads HTML that is part of something else.
+/// Reads HTML embedded in another document.
 pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     let (html, cut) = shallow(html);
     if cut {
-        sink.problem("elements are nested too deep; they are read as if they were not");
+        sink.problem("elements are nested too deep; tags beyond the limit are ignored");
     }
     let html = Html::parse_document(&html);
     head(&html, sink);
@@ -86,7 +86,7 @@ pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     walk.flush();
 }
 
-/// Returns the value of `charset=` near the top.
+/// Returns the value of `charset=` near the start of the file.
 fn stated_charset(bytes: &[u8]) -> Option<&str> {
     const HEAD: usize = 2048;
     let head = &bytes[..bytes.len().min(HEAD)];
@@ -96,7 +96,7 @@ fn stated_charset(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(&rest[..length]).ok()
 }
 
-/// Notes where an `a` leads.
+/// Records the target of an `a` element.
 fn link(node: NodeRef<'_, Node>, element: &Element, sink: &mut Sink) {
     let Some(target) = element.attr("href").filter(|_| element.name() == "a") else { return };
     let text: String = node.descendants().filter_map(|it| it.value().as_text().map(|it| &**it)).take(20).collect();
@@ -107,7 +107,7 @@ fn is_skipped(element: &Element) -> bool {
     SKIPPED.contains(&element.name()) || element.attr("hidden").is_some()
 }
 
-/// Notes title and description.
+/// Adds title and description.
 fn head(html: &Html, sink: &mut Sink) {
     let mut facts = Vec::new();
     for node in html.tree.nodes() {
@@ -139,7 +139,7 @@ fn in_svg(node: NodeRef<'_, Node>) -> bool {
     node.parent().and_then(|it| it.value().as_element().map(|it| it.name() == "svg")).unwrap_or(false)
 }
 
-/// Finds the tables that hold other tables: they lay out the page, and their cells are blocks rather than data.
+/// Returns the tables that contain other tables: they are page layout, and their cells become blocks instead of table rows.
 fn layout_tables(html: &Html) -> HashSet<NodeId> {
     let mut open = Vec::new();
     let mut layout = HashSet::new();
@@ -161,24 +161,24 @@ fn layout_tables(html: &Html) -> HashSet<NodeId> {
     layout
 }
 
-/// Joins runs of white space to one space.
+/// Collapses runs of white space to one space.
 fn collapse(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A table that is being read; `None` in [`Walk::tables`] stands for one that only lays out the page.
+/// An open table; `None` in [`Walk::tables`] stands for a layout table.
 #[derive(Default)]
 struct Table {
     rows: Vec<String>,
     cells: Vec<String>,
-    /// Columns and rows that the open cell spans.
+    /// Columns and rows spanned by the open cell.
     span: (usize, usize),
-    /// Cells that reach down from rows above: column, rows left, text.
+    /// Cells that extend into the next rows: column, rows left, text.
     reaching: Vec<(usize, usize, String)>,
 }
 
 impl Table {
-    /// Adds a cell, in every column it spans: a row should be understood without the rows around it.
+    /// Adds a cell in every column it spans, so that each row is readable on its own.
     fn add(&mut self, text: String) {
         self.fill();
         let (columns, rows) = self.span;
@@ -190,14 +190,14 @@ impl Table {
         }
     }
 
-    /// Adds the cells that reach down into the columns that come next.
+    /// Adds the cells from rows above that extend into the next columns.
     fn fill(&mut self) {
         while let Some(cell) = self.reaching.iter().find(|it| it.0 == self.cells.len() && !it.2.is_empty()) {
             self.cells.push(cell.2.clone());
         }
     }
 
-    /// Ends the row and returns it, or nothing if it is blank.
+    /// Ends the row and returns it, or `None` if it is blank.
     fn end_row(&mut self) -> Option<String> {
         self.fill();
         let cells = std::mem::take(&mut self.cells);
@@ -214,10 +214,10 @@ struct Walk<'a> {
     layout: HashSet<NodeId>,
     /// Text of the open block or cell.
     text: String,
-    /// Kinds given by the open headings, list items and the like, outermost first.
+    /// Kinds given by the open headings, list items and similar elements, outermost first.
     kinds: Vec<(&'static str, BlockKind)>,
     preformatted: usize,
-    /// Open lists: the number of the next item, or none where items have marks.
+    /// Open lists: the number of the next item, or `None` for bullets.
     lists: Vec<Option<usize>>,
     tables: Vec<Option<Table>>,
 }
@@ -296,7 +296,7 @@ impl Walk<'_> {
         self.kinds.push(kind);
     }
 
-    /// Writes the number of an item of a numbered list: instructions refer to them.
+    /// Writes the number of an item in a numbered list, because other text may refer to it.
     fn number_item(&mut self) {
         if let Some(Some(number)) = self.lists.last_mut() {
             self.text = format!("{number}. ");
@@ -325,11 +325,11 @@ impl Walk<'_> {
     }
 
     fn open_cell(&mut self, element: &Element) {
-        // Text before the first cell is the caption, not a part of the cell.
+        // Text before the first cell is the caption, not part of the cell.
         let loose = collapse(&std::mem::take(&mut self.text));
         self.sink.push(BlockKind::Paragraph, &loose, Anchor::default());
         let span = |name| {
-            // Pages in the wild span thousands of columns to draw a line.
+            // Real pages span thousands of columns just to draw a line.
             const MOST: usize = 20;
             element.attr(name).and_then(|it| it.trim().parse().ok()).unwrap_or(1).clamp(1, MOST)
         };
@@ -394,14 +394,14 @@ mod tests {
     }
 
     #[test]
-    fn the_head_gives_title_and_description() {
+    fn head_yields_title_and_description() {
         let html = "<title>A\n page</title><meta name=Description content='About it'><p>Text";
         check(html, &[(BlockKind::Metadata, "title: A page\ndescription: About it"), (BlockKind::Paragraph, "Text")]);
         assert_eq!(extract(html).title.as_deref(), Some("A page"));
     }
 
     #[test]
-    fn blocks_follow_elements_and_inline_markup_joins() {
+    fn block_elements_split_and_inline_elements_join() {
         check(
             "<h2>Head<em>ing</em></h2>Loose <b>text</b>.<p>One<br>two</p><ul><li>a<li>b</ul><pre>x\n  y</pre>",
             &[
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_table_becomes_rows_and_a_layout_table_does_not() {
+    fn data_table_becomes_rows_but_layout_table_does_not() {
         check(
             "<table><tr><th>a<th>b<tr><td>1<td><p>two</p>words</table>",
             &[(BlockKind::Table, "a | b\n1 | two words")],
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_spans_rows_or_columns_is_in_each() {
+    fn spanning_cell_is_repeated() {
         check(
             "<table><tr><td rowspan=2>a<td>b<tr><td>c<tr><td colspan=2>d</table>",
             &[(BlockKind::Table, "a | b\na | c\nd | d")],
@@ -436,12 +436,12 @@ mod tests {
     }
 
     #[test]
-    fn numbered_items_keep_their_number() {
+    fn numbered_items_keep_numbers() {
         check("<ol start=3><li>x<li>y</ol>", &[(BlockKind::ListItem, "3. x"), (BlockKind::ListItem, "4. y")]);
     }
 
     #[test]
-    fn scripts_navigation_and_hidden_parts_are_left_out() {
+    fn scripts_navigation_and_hidden_parts_are_skipped() {
         check(
             "<nav>Home</nav><script>x()</script><style>p{}</style><p hidden>no</p><p>Yes",
             &[(BlockKind::Paragraph, "Yes")],
@@ -449,13 +449,13 @@ mod tests {
     }
 
     #[test]
-    fn nesting_of_twenty_thousand_does_not_overflow() {
+    fn deep_nesting_does_not_overflow_stack() {
         let html = format!("{}deep", "<div>".repeat(20_000));
         check(&html, &[(BlockKind::Paragraph, "deep")]);
     }
 
     #[test]
-    fn the_stated_charset_is_believed() {
+    fn declared_charset_is_used() {
         let mut sink = Sink::new(ExtractLimits::default());
         let bytes = b"<meta charset=\"iso-8859-2\"><p>\xB1\xB1\xB1</p>";
         read(Input { bytes, name: "a.html" }, &mut sink).unwrap();

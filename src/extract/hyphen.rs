@@ -1,24 +1,24 @@
-//! Words that were cut at the end of a line are made whole. Pure.
+//! Joins words that were hyphenated at the end of a line. Pure.
 //!
-//! A plain hyphen at the end of a line may be part of the word or not. The document decides where it has the word
-//! elsewhere, in one piece or with a hyphen inside a line; else the shape of the two halves does. The vocabulary of other
-//! files is not at hand here: readers see one file each.
+//! A plain hyphen at the end of a line may or may not be part of the word. If the document has the word elsewhere, in one
+//! piece or with a hyphen inside a line, that spelling decides; otherwise the form of the two halves does. Readers see one
+//! file each, so the vocabulary of other files is not available.
 
 use std::collections::{HashMap, HashSet};
 
-/// Stands in a text for the hyphen and the line break where a word was cut; the halves touch it.
+/// Replaces the hyphen and the line break at the point where a word was cut; the halves touch it.
 pub(crate) const CUT: char = '\u{2}';
 
-/// A half is looked up only if it is no longer than that, in bytes: texts without blanks have halves of any length.
+/// A half is looked up only up to this many bytes: in texts without spaces halves have any length.
 const LONGEST_HALF: usize = 64;
 
-/// An inline hyphen behind the same first half tells something only if the half has so many letters.
+/// An inline hyphen after the same first half is evidence only if that half has at least this many letters.
 const TELLING_HALF: usize = 3;
 
-/// A text is English if so many in a thousand of its words are `the`.
+/// A text counts as English if at least this many of a thousand words are `the`.
 const ENGLISH_PER_MILLE: usize = 20;
 
-/// First halves that are written in one with what follows, often enough that some hyphens elsewhere say nothing.
+/// First halves that are usually written together with the rest, so that hyphens elsewhere are no evidence.
 const ATTACHED: &str = "
     anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
     infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per
@@ -26,24 +26,24 @@ const ATTACHED: &str = "
     under up with mit auf aus ein vor zer ver ent bei nach unter über ober wieder zusammen contre entre sous sobre entre
 ";
 
-/// Words that stand at the end of a word behind a hyphen, if its first half is a word: `celui-ci`, `trata-se`, `кто-то`.
+/// Words that follow a hyphen at the end of a word if the first half is a word: `celui-ci`, `trata-se`, `кто-то`.
 const CLITICS: &str = "
     ci là même mêmes moi toi lui elle elles eux nous vous ils il on je tu leur les
     se lo la los las me te lhe lhes nos vos o os a as
     то нибудь либо таки
 ";
 
-/// Words that keep their hyphen behind anything: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
+/// Words that keep their hyphen after any word: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
 const APART: &str = "là même mêmes être delà lhe lhes нибудь либо";
 
-/// First halves that keep their hyphen in English before any word but an ending.
+/// English first halves that keep their hyphen before any word except an ending.
 const COMPOUNDING: &str = "
     non self well quasi high low long short wide old new two three four five six seven eight nine ten half cross large
     small deep open single double first second third full left right hard soft real far near late early best better
     worst so much ill fine state vice step close
 ";
 
-/// Second halves that are words of compounds with hyphens in English.
+/// English second halves of hyphenated compounds.
 const COMPOUNDED: &str = "
     based dependent specific driven oriented induced mediated friendly sided ranging defined level order free aware rich
     quality term scale effective efficient related style wise party known intensive invasive linear zero negative
@@ -52,14 +52,14 @@ const COMPOUNDED: &str = "
     controlled blind selective labeled labelled art in up off on out of to the and by
 ";
 
-/// Endings, which make one word with anything.
+/// Endings, which join any first half.
 const ENDINGS: &str = "
     ly er ers or ed es est ness nesses ing ings ware age ages ish y en ens ship ships ling some land ful less ment
     ments tion tions sion sions al ally ance ence ity ities ism ist ists able ible dom hood wood fold time times ward
     wards way ways ize ized izes izing ization ise ised ises ising isation fully light lights wide spread site sites long
 ";
 
-/// Short words that begin longer ones: `be-cause`, `to-day`.
+/// Short words that often begin longer ones: `be-cause`, `to-day`.
 const SHORT_WORDS: &str = "
     a ad al all an and any art as at ba be bar bat but by can car cat con cop cow do for fun go gen had has he her him his how
     i if imp in is it man mar mat may me men met mod mud my no not now of on one or our pan par pen per pet pit pot pro
@@ -67,8 +67,7 @@ const SHORT_WORDS: &str = "
     tor us van was we were what when where who why with you your
 ";
 
-/// Makes the words of some texts whole that were cut at [`CUT`]. The texts are those of one document. In time that grows
-/// as the texts do.
+/// Joins the words that were cut at [`CUT`] in the texts of one document. Takes time linear in their length.
 pub(crate) fn join_cut_words<'t>(texts: impl Iterator<Item = &'t mut String>) {
     let mut texts: Vec<&mut String> = texts.collect();
     let cut: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].contains(CUT)).collect();
@@ -93,14 +92,14 @@ fn joined(text: &str, vocabulary: &Vocabulary) -> String {
     whole
 }
 
-/// What stands before and behind a cut.
+/// The parts of a word before and after a cut.
 struct Halves<'t> {
     left: &'t str,
     right: &'t str,
 }
 
 impl<'t> Halves<'t> {
-    /// The halves around a byte of a text; none where there is no word on both sides, or an endless one.
+    /// Returns the halves around byte `at` of a text; `None` if there is no word on both sides.
     fn around(text: &'t str, at: usize) -> Option<Halves<'t>> {
         let before = &text[text.ceil_char_boundary(at.saturating_sub(LONGEST_HALF))..at];
         let behind = &text[(at + CUT.len_utf8()).min(text.len())..];
@@ -115,14 +114,14 @@ impl<'t> Halves<'t> {
     }
 }
 
-/// How often the words in question occur in the document.
+/// Word counts of the document, for the words in question only.
 struct Vocabulary {
     counts: HashMap<String, usize>,
     is_english: bool,
     lists: Lists,
 }
 
-/// The lists above, to look words up in.
+/// The word lists above as sets.
 struct Lists {
     attached: HashSet<&'static str>,
     apart: HashSet<&'static str>,
@@ -172,7 +171,7 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// Counts a word of a line, and each two parts of it with a hyphen between them. A word that was cut counts nothing.
+    /// Counts a word, and each two parts of it joined by a hyphen. A word that was cut is not counted.
     fn note(&mut self, word: &str) {
         if word.contains(CUT) {
             return;
@@ -204,7 +203,7 @@ impl Vocabulary {
         self.counts.get(key).copied().unwrap_or(0)
     }
 
-    /// Says whether the hyphen between two halves is part of the word.
+    /// Returns whether the hyphen between two halves is part of the word.
     fn keeps_hyphen(&self, halves: &Halves<'_>) -> bool {
         let (left, right) = halves.lower();
         let (left, right) = (left.as_str(), right.as_str());
@@ -239,13 +238,13 @@ impl Vocabulary {
     }
 }
 
-/// Says whether there are figures on both sides.
+/// Returns whether the halves are a range of numbers.
 fn is_range(halves: &Halves<'_>) -> bool {
     halves.left.ends_with(char::is_numeric) && halves.right.starts_with(char::is_numeric)
 }
 
-/// Says whether the halves cannot be those of one word: a figure, a single letter, an acronym, a capital letter behind a
-/// small one.
+/// Returns whether the halves cannot form one word: a digit, a single letter, an acronym, or a capital letter after a small
+/// one.
 fn has_shape_of_compound(halves: &Halves<'_>) -> bool {
     let Halves { left, right } = halves;
     let digit = |it: &str| it.contains(char::is_numeric);
@@ -256,7 +255,7 @@ fn has_shape_of_compound(halves: &Halves<'_>) -> bool {
     digit(left) || digit(right) || single(left) || single(right) || name || acronym && !upper(right)
 }
 
-/// Characters of a half: letters, figures and the marks on them.
+/// Returns whether a character belongs to a half: letters, digits and combining marks.
 fn is_part(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '\u{300}'..='\u{36F}')
 }
@@ -271,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// Joins a document in which `|` stands where words were cut.
+    /// Joins a document in which `|` marks the cuts.
     fn check(text: &str, expected: &str) {
         let mut text = text.replace('|', &CUT.to_string());
         join_cut_words(std::iter::once(&mut text));
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_written_as_elsewhere_in_the_document() {
+    fn join_follows_spelling_elsewhere_in_document() {
         check("acous|tical, an acoustical thing", "acoustical, an acoustical thing");
         check("in|house, the In-house one", "in-house, the In-house one");
         check("re|use: re-use, reuse, Reuse", "reuse: re-use, reuse, Reuse");
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_is_all_of_its_texts() {
+    fn join_counts_words_of_all_texts() {
         let mut texts =
             [format!("cross{CUT}bow"), "a crossbow".to_string(), format!("tide{CUT}gate"), "tide-gate".into()];
         join_cut_words(texts.iter_mut());
@@ -296,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn another_compound_with_the_same_first_half_tells() {
+    fn compound_with_same_first_half_keeps_hyphen() {
         check("tide|driven, tide-bound", "tide-driven, tide-bound");
         check("pre|sent, pre-trained", "present, pre-trained");
     }
 
     #[test]
-    fn what_the_document_does_not_have_is_decided_by_its_shape() {
+    fn unknown_word_is_decided_by_form_of_halves() {
         check(
             "mini|mization popu|lation Versorgungs|leitung naj|lepszy",
             "minimization population Versorgungsleitung najlepszy",
@@ -326,12 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_without_words_around_is_a_hyphen() {
+    fn cut_without_words_around_becomes_hyphen() {
         check("a| b |c | d| .|. é|", "a- b -c - d- .-. é-");
     }
 
     #[test]
-    fn any_number_of_cuts_costs_no_more_than_other_text() {
+    fn join_time_is_linear_in_number_of_cuts() {
         for (text, times) in
             [("ab|", 400_000), ("a|", 400_000), ("|", 1_000_000), ("ab|cd ", 200_000), ("é", 1_000_000)]
         {

@@ -1,4 +1,4 @@
-//! Images: what their metadata says in words. Pixels are not decoded here; reading text in them is a skill's work.
+//! Images: text from their metadata. Pixels are not decoded here; a skill does OCR.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use exif::{Exif, In, Tag, Value};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// The EXIF fields that somebody may search for.
+/// EXIF fields that are useful for search.
 const FIELDS: [(&str, Tag); 8] = [
     ("description", Tag::ImageDescription),
     ("comment", Tag::UserComment),
@@ -19,10 +19,10 @@ const FIELDS: [(&str, Tag); 8] = [
     ("taken", Tag::DateTimeOriginal),
 ];
 
-/// What may be unfolded of an image before its size is known: its profile of colours, for one.
+/// Memory limit while reading the size of an image, e.g. for its colour profile.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// Reads an image. One without words gives no blocks.
+/// Reads an image. An image without textual metadata gives no blocks.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if claims_too_much(input.bytes) == Some(true) {
         return Err(failure(Reason::Damaged, "a field of the TIFF claims more values than the file has bytes"));
@@ -53,7 +53,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Reads how wide and how high an image is; None for what is none.
+/// Returns width and height of an image; `None` if the format is unknown.
 fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
     let mut reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
     reader.format()?;
@@ -63,14 +63,14 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
     Some(reader.into_dimensions())
 }
 
-/// Fields of a TIFF that its reader looks at to know the size: those of the format's own description.
+/// TIFF fields that the decoder reads before it knows the size: those of the baseline specification.
 const LOOKED_AT: std::ops::RangeInclusive<u64> = 254..=532;
 
-/// Values that such a field may claim though they cannot be there.
+/// Number of values that a field may always claim, whatever the size of the file.
 const VALUES_CLAIMED: u64 = 1 << 20;
 
-/// Says whether a field of a TIFF claims far more values than there can be; None for what is no TIFF. The reader makes room
-/// for 32 bytes each before it looks whether they are there, and before it has been given limits.
+/// Returns whether a field of a TIFF claims more values than possible; `None` if the file is not a TIFF. The decoder
+/// allocates 32 bytes per value before it checks their presence and before it applies limits.
 fn claims_too_much(bytes: &[u8]) -> Option<bool> {
     let is_little = bytes.starts_with(b"II");
     if !is_little && !bytes.starts_with(b"MM") {
@@ -81,7 +81,7 @@ fn claims_too_much(bytes: &[u8]) -> Option<bool> {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         Some(if is_little { part.iter().rev().fold(0, add) } else { part.iter().fold(0, add) })
     };
-    // A field is its tag, its type, how many values it has, and these or their place; the newer form has wider numbers.
+    // A field is its tag, its type, its value count, and the values or their offset. BigTIFF has wider numbers.
     let (place, width, head, field) = match number(2, 2)? {
         42 => (4, 4, 2, 12),
         43 => (8, 8, 8, 20),
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_words_is_read_and_holds_no_text() {
+    fn image_without_metadata_has_no_blocks() {
         assert!(extract(&png()).unwrap().blocks.is_empty());
     }
 
     #[test]
-    fn exif_words_are_metadata() {
+    fn exif_text_becomes_metadata() {
         let field = exif::Field {
             tag: Tag::ImageDescription,
             ifd_num: In::PRIMARY,
@@ -180,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_of_too_many_pixels_is_refused_by_its_header() {
+    fn image_over_pixel_limit_is_rejected_by_header() {
         let mut bytes = png();
-        // The width and height of a PNG stand at 16 and 20, and a checksum over them at 29.
+        // A PNG holds the width at byte 16, the height at byte 20, and a checksum over them at byte 29.
         for at in [16, 20] {
             bytes[at..at + 4].copy_from_slice(&50_000u32.to_be_bytes());
         }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiff_whose_field_claims_more_than_the_file_holds_is_damaged() {
+    fn tiff_with_excessive_value_count_is_damaged() {
         let mut tiff = Cursor::new(Vec::new());
         image::RgbImage::new(3, 2).write_to(&mut tiff, image::ImageFormat::Tiff).unwrap();
         let mut bytes = tiff.into_inner();
@@ -205,14 +205,14 @@ mod tests {
         bytes[directory + 2 + 4 + 12..][..4].copy_from_slice(&8_000_000u32.to_le_bytes());
         let failed = extract(&bytes).unwrap_err();
         assert!(failed.reason == Reason::Damaged && failed.detail.contains("claims"), "{}", failed.detail);
-        // The newer form: a directory of one field, in which there are 2^40 values.
+        // BigTIFF: a directory of one field with 2^40 values.
         let wide = [&b"II\x2b\0\x08\0\0\0"[..], &16u64.to_le_bytes(), &1u64.to_le_bytes(), &[2, 1, 3, 0]].concat();
         assert_eq!(claims_too_much(&[wide, (1u64 << 40).to_le_bytes().to_vec(), vec![0; 8]].concat()), Some(true));
         assert_eq!((claims_too_much(&png()), claims_too_much(b"MM")), (None, None));
     }
 
     #[test]
-    fn an_image_larger_than_what_may_be_unfolded_before_its_size_is_known_is_read() {
+    fn image_over_header_memory_limit_is_read() {
         use image::ImageFormat::{Bmp, Gif, Jpeg, Png, Tiff, WebP};
         let large = image::RgbImage::new(3_000, 2_500);
         assert!(large.len() as u64 > BESIDE_BYTES);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_image_is_damaged() {
+    fn truncated_image_is_damaged() {
         assert_eq!(extract(&png()[..12]).unwrap_err().reason, Reason::Damaged);
     }
 }

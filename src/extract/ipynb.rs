@@ -1,4 +1,4 @@
-//! Jupyter notebooks: prose, code and the text of outputs, cell by cell. Pictures in outputs are left out.
+//! Jupyter notebooks: prose, code and textual outputs, cell by cell. Pictures in outputs are skipped.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::extract::source::{Source, beside_secrets};
 use crate::extract::{Input, ReadResult, Sink, failure, markdown};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Output kept of one cell: enough to find it, while a training log of megabytes says nothing more.
+/// Output bytes kept per cell: enough to find it; the megabytes of a training log add nothing.
 const OUTPUT_BYTES: usize = 8 << 10;
 
 /// Reads a notebook.
@@ -16,7 +16,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if let Some(title) = notebook.pointer("/metadata/title").and_then(Value::as_str) {
         sink.title(title);
     }
-    // Format 3 keeps the cells one level down.
+    // Format 3 nests the cells one level deeper.
     let cells = notebook.get("cells").or_else(|| notebook.pointer("/worksheets/0/cells")).and_then(Value::as_array);
     let cells = cells.ok_or_else(|| failure(Reason::Damaged, "notebook without cells"))?;
     for (number, cell) in (1..).zip(cells) {
@@ -50,7 +50,7 @@ fn read_cell(cell: &Value, sink: &mut Sink) {
     }
 }
 
-/// Returns the text of a cell's outputs, at most [`OUTPUT_BYTES`] of it.
+/// Returns the text of a cell's outputs, at most [`OUTPUT_BYTES`].
 fn outputs(cell: &Value) -> String {
     let mut text = String::new();
     for output in cell.get("outputs").and_then(Value::as_array).into_iter().flatten() {
@@ -71,7 +71,7 @@ fn outputs(cell: &Value) -> String {
     text
 }
 
-/// Returns a text that is stored whole or line by line.
+/// Returns a text that is stored as one string or as an array of lines.
 fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_keep_their_number_and_outputs_their_text() {
+    fn cells_keep_numbers_and_outputs() {
         let notebook = br##"{"cells": [
             {"cell_type": "markdown", "source": ["# Title\n", "Prose."]},
             {"cell_type": "code", "source": "print(1)", "outputs": [
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_no_notebook_is_damaged() {
+    fn json_without_cells_is_damaged() {
         assert_eq!(extract(b"{}").unwrap_err().reason, Reason::Damaged);
         assert_eq!(extract(&[b'['; 100_000]).unwrap_err().reason, Reason::Damaged);
     }

@@ -1,6 +1,6 @@
-//! JSON, YAML, TOML and settings: as they stand, because line breaks matter and keys are words too.
+//! JSON, YAML, TOML and settings, as plain text: line breaks matter, and keys are searchable words.
 //!
-//! Nothing is parsed, so that nothing can be nested too deep, and a damaged file is still text.
+//! Nothing is parsed: nesting depth does not matter, and a damaged file is still text.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Adds a run whose escapes are written out before it is cut: a key that is full of them is none to look at.
+/// Decodes the escapes of a run before it is split: the secret scan cannot recognize a key full of escapes.
 fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bool {
     let plain = Unescaped::new(&source.text[run.clone()]);
     pieces(&plain.text, 0..plain.text.len()).all(|piece| {
@@ -32,10 +32,10 @@ fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bo
     })
 }
 
-/// Text with `\u00e9` written out: many programs escape every letter beyond ASCII, and nobody searches for escapes.
+/// Text with decoded `\u00e9` escapes: many programs escape all non-ASCII letters, but queries hold the letters.
 struct Unescaped {
     text: String,
-    /// Behind each escape: the byte in the text, and the one in what it was made of.
+    /// After each escape: the offset in the text, and the offset in the source.
     places: Vec<(usize, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl Unescaped {
             let decoded: String =
                 char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             plain.text.push_str(&text[at..escape]);
-            // Escaped control characters and quotes stay escaped: written out they would end the string they stand in.
+            // Escaped control characters and quotes stay escaped: decoded they would end their string.
             if length == 0 || decoded.chars().any(|it| it.is_control() || it == '"') {
                 let kept = length.max(text[escape..].chars().take(2).map(char::len_utf8).sum());
                 at = escape + kept;
@@ -63,7 +63,7 @@ impl Unescaped {
         plain
     }
 
-    /// Returns where a byte of the text stood; of several escapes at once, somewhere among them.
+    /// Returns the source offset of a byte of the text; for several escapes in a row, an approximate one.
     fn place(&self, byte: usize) -> usize {
         let behind = self.places.partition_point(|(plain, _)| *plain <= byte);
         let (plain, origin) = behind.checked_sub(1).map_or((0, 0), |it| self.places[it]);
@@ -71,7 +71,7 @@ impl Unescaped {
     }
 }
 
-/// Returns the code units of the escapes that a text begins with, and the bytes they take.
+/// Returns the UTF-16 units of the escapes at the start of a text, and their length in bytes.
 fn escapes(text: &str) -> (Vec<u16>, usize) {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_as_it_stands() {
+    fn text_is_kept_verbatim() {
         let document = extract("{\n  \"a\": 1\n}\n");
         assert_eq!(document.text(), "{\n  \"a\": 1\n}");
         assert!(document.blocks[0].anchor.verbatim);
     }
 
     #[test]
-    fn escaped_letters_are_written_out_and_nothing_else() {
+    fn only_escaped_letters_are_decoded() {
         let document = extract(r#"{"a": "caf\u00e9 \ud83d\ude00 \u0022 \n \\u00e9 \u12"}"#);
         assert_eq!(document.text(), r#"{"a": "café 😀 \u0022 \n \\u00e9 \u12"}"#);
         assert!(!document.blocks[0].anchor.verbatim);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_with_its_escapes_written_out_knows_its_lines() {
+    fn split_unescaped_text_keeps_line_ranges() {
         let line = "{\"a\": \"caf\\u00e9 and plain words\"},\n";
         let text = format!("{}{}", line.repeat(1_000), "{\"b\": \"plain words\"},\n".repeat(1_000));
         let document = extract(&text);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn any_depth_is_text() {
+    fn deep_nesting_is_plain_text() {
         assert_eq!(extract(&"[".repeat(100_000)).text().replace("\n\n", "").len(), 100_000);
     }
 }

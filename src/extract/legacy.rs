@@ -1,6 +1,6 @@
-//! Office formats of 1997 to 2003 (doc, ppt, and xls as a second opinion), read by `undoc`.
+//! Office formats of 1997 to 2003 (doc, ppt, and xls as a fallback), read by `undoc`.
 //!
-//! The reader is foreign code for a hostile format: what it refuses, and even its panics, become reasons.
+//! The format is fragile and the parser is third-party code: its errors and panics become failure reasons.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,10 +12,10 @@ use crate::extract::package::{COMPOUND_FILE, is_encrypted_package};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Tables within tables that are looked into.
+/// Depth of nested tables that are read.
 const MAX_DEPTH: usize = 64;
 
-/// Reads a binary Office file, told apart by content.
+/// Reads a binary Office file; its type is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(&COMPOUND_FILE) {
         return Err(failure(Reason::Damaged, "not a compound file"));
@@ -28,10 +28,10 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         Ok(Ok(document)) => document,
         Ok(Err(Error::Encrypted)) => return Err(failure(Reason::Encrypted, "needs a password")),
         Ok(Err(Error::UnknownFormat | Error::UnsupportedFormat(_))) => {
-            return Err(failure(Reason::UnsupportedType, "a compound file of no known kind"));
+            return Err(failure(Reason::UnsupportedType, "unknown kind of compound file"));
         }
         Ok(Err(error)) => return Err(failure(Reason::Damaged, error.to_string().to_lowercase())),
-        Err(_) => return Err(failure(Reason::Damaged, "the reader could not cope with it")),
+        Err(_) => return Err(failure(Reason::Damaged, "the reader panicked")),
     };
     write(document, sink);
     Ok(())
@@ -131,7 +131,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the text of a paragraph without what is deleted.
+/// Returns the text of a paragraph without deletions.
 fn text(paragraph: &Paragraph) -> String {
     let mut text = String::new();
     for run in paragraph.runs.iter().filter(|it| it.revision != RevisionType::Deleted) {
@@ -152,7 +152,7 @@ mod tests {
     use undoc::{HeadingLevel, TextRun};
 
     #[test]
-    fn what_cannot_be_read_has_a_reason() {
+    fn unreadable_file_reports_reason() {
         let reason = |bytes: &[u8]| {
             read(Input { bytes, name: "a.doc" }, &mut Sink::new(ExtractLimits::default())).unwrap_err().reason
         };

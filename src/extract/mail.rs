@@ -1,6 +1,6 @@
-//! Mail: single messages (eml) and mailboxes (mbox), with their attachments read as the files they are.
+//! Mail: single messages (eml) and mailboxes (mbox); attachments are read by their own type.
 //!
-//! Signatures are not checked and encrypted parts not opened.
+//! Signatures are not checked, and encrypted parts are not decrypted.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(crate) fn read_eml(input: Input<'_>, sink: &mut Sink, read_member: ReadMembe
     Ok(())
 }
 
-/// Reads a mailbox: messages behind lines that begin with `From `.
+/// Reads a mailbox: messages that follow lines beginning with `From `.
 pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
     for (number, bytes) in (1..).zip(messages(input.bytes)) {
         if sink.is_full() {
@@ -40,7 +40,7 @@ pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMemb
         }
         sink.label_part(mark, &format!("message {number}"));
     }
-    // The first subject is not what a mailbox is about.
+    // The first subject does not describe the mailbox.
     if !sink.in_member() {
         sink.document().title = None;
     }
@@ -51,7 +51,7 @@ fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     MessageParser::default().parse(bytes).filter(|message| !message.parts.is_empty())
 }
 
-/// Cuts a mailbox after every blank line that a `From ` line follows.
+/// Splits a mailbox after every blank line that a `From ` line follows.
 fn messages(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -93,7 +93,7 @@ fn read_message(message: &Message<'_>, sink: &mut Sink, read_member: ReadMember<
     }
 }
 
-/// A part of what a message says itself.
+/// A text or HTML part of the message body.
 enum Body<'m> {
     Text(Cow<'m, str>),
     Page(Cow<'m, str>),
@@ -112,7 +112,7 @@ fn body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
     }
 }
 
-/// Returns the bytes of a text whose charset is not stated, or not truly: the parser takes them for UTF-8 or Latin.
+/// Returns the bytes of a text with a missing or wrong charset: the parser reads them as UTF-8 or Latin-1.
 fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
     let (PartType::Text(text) | PartType::Html(text)) = &part.body else { return None };
     let is_ascii = |it: &str| it.eq_ignore_ascii_case("us-ascii") || it.eq_ignore_ascii_case("ascii");
@@ -132,7 +132,7 @@ fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<
     }
 }
 
-/// Says whether the text beside a page is there for form's sake: blank, or a line that says to look at the page.
+/// Returns whether the plain text is a stub: blank, or a line that refers to the HTML version.
 fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
     const LONGEST: usize = 200;
     const TIMES_LONGER: usize = 10;
@@ -149,7 +149,7 @@ fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
     shown > words * TIMES_LONGER
 }
 
-/// Returns the pages of a body that is there as text too.
+/// Returns the HTML parts of a body that has a plain text version.
 fn pages<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, str>> {
     let ids = message.html_body.iter().filter(|it| !message.text_body.contains(it));
     ids.filter_map(|it| match body(message, *it)? {
@@ -158,14 +158,14 @@ fn pages<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, str>> {
     })
 }
 
-/// Reads a page aside.
+/// Extracts the blocks of an HTML page into a separate sink.
 fn blocks(page: &str, sink: &Sink) -> Vec<Block> {
     let mut aside = Sink::new(sink.limits().clone());
     html::read_text(page, &mut aside);
     aside.finish().blocks
 }
 
-/// Adds the tables of a body that is there as a page and as text: the text has their words at best.
+/// Adds the tables of the HTML version: the plain text has at best their words.
 fn tables(message: &Message<'_>, sink: &mut Sink) {
     let text = |it: Body<'_>| if let Body::Text(text) = it { Some(text.into_owned()) } else { None };
     let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(body(message, *it)?)).collect();
@@ -181,7 +181,7 @@ fn tables(message: &Message<'_>, sink: &mut Sink) {
     }
 }
 
-/// Says whether a table holds data. Letters are laid out with tables too, of one column or of long texts.
+/// Returns whether a table holds data. Layout tables have one column or long texts.
 fn is_data(rows: &str) -> bool {
     const LONGEST_CELL: usize = 200;
     let width = |row: &str| format!(" {row} ").matches(" | ").count() + 1;
@@ -190,7 +190,7 @@ fn is_data(rows: &str) -> bool {
     rows.lines().count() > 1 && rows.lines().next().map(width) > Some(1) && even && short
 }
 
-/// Says whether one of the texts has a table too, with bars between its cells.
+/// Returns whether one of the texts contains the table too, with bars between its cells.
 fn is_written(rows: &str, texts: &[String]) -> bool {
     let plain = |row: &str| row.trim().trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
     let lines: std::collections::HashSet<String> = texts.iter().flat_map(|it| it.lines()).map(plain).collect();
@@ -215,7 +215,7 @@ fn headers(message: &Message<'_>, sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Notes the message's own name, and those of the messages that it answers.
+/// Records the message id and the ids of the messages it answers.
 fn thread(message: &Message<'_>, sink: &mut Sink) {
     sink.link(LinkKind::Message, message.message_id().unwrap_or_default(), "");
     for header in [message.in_reply_to(), message.references()] {
@@ -295,7 +295,7 @@ mod tests {
     const ATTACHED: &str = "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nFrom: Ann <ann@example.org>\r\nTo: bob@example.org\r\nDate: Mon, 2 Mar 2026 10:00:00 +0100\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>Hello <b>Bob</b></p>\r\n--b\r\nContent-Type: text/plain; name=\"n.txt\"\r\nContent-Disposition: attachment; filename=\"n.txt\"\r\n\r\nNote.\r\n--b--\r\n";
 
     #[test]
-    fn headers_body_and_attachments_are_parts() {
+    fn headers_body_and_attachments_become_parts() {
         check(
             ATTACHED,
             &[
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
     }
 
-    /// Writes a mail that is there as text and as a page.
+    /// Makes a mail with a plain text and an HTML version.
     fn alternative(text: &str, page: &str) -> String {
         format!(
             "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{text}\n--b\nContent-Type: text/html\n\n{page}\n--b--\n"
@@ -324,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn bodies_and_headers_are_read_in_the_charset_that_they_state() {
+    fn declared_charset_is_used_for_headers_and_body() {
         let mail = b"Subject: =?gb2312?B?xOO6w8rAvec=?=\nMIME-Version: 1.0\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1B$BF|K\\8l\x1B(B\n";
         check(mail, &[("body", "Subject: 你好世界"), ("body", "日本語")]);
     }
 
     #[test]
-    fn texts_without_a_true_charset_are_told_by_statistics() {
+    fn missing_or_wrong_charset_is_detected() {
         let text = "Завтра утром мы встречаемся на старом мосту.";
         let (bytes, _, _) = encoding_rs::WINDOWS_1251.encode(text);
         for head in ["", "Content-Type: text/plain; charset=us-ascii\n", "Content-Type: text/plain; charset=x-none\n"] {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_only_points_to_the_page_gives_way_to_it() {
+    fn html_version_replaces_stub_text() {
         let page = "The ferry leaves the eastern pier at nine, and at noon from the western one.".repeat(5);
         let html = format!("<p>{page}</p><table><tr><td>Pier<td>4<tr><td>Quay<td>5</table>");
         let read = [("body", "Subject: s"), ("body", page.as_str()), ("body", "Pier | 4\nQuay | 5")];
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_the_page_is_read_beside_the_text_and_a_layout_is_not() {
+    fn data_table_of_html_version_is_added() {
         let page = "<p>See it.</p><table><tr><th>Site<th>Level<tr><td>Pier<td>4.1</table>";
         let table = ("body", "Site | Level\nPier | 4.1");
         check(alternative("See it.", page), &[("body", "Subject: s"), ("body", "See it."), table]);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_saved_as_utf16_is_read() {
+    fn utf16_message_is_read() {
         let bytes: Vec<u8> = "\u{FEFF}Subject: s\r\n\r\nBody\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let mut sink = Sink::new(ExtractLimits::default());
         read_eml(Input { bytes: &bytes, name: "a.eml" }, &mut sink, &mut |_, _| Ok(())).unwrap();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_is_cut_into_its_messages() {
+    fn mailbox_is_split_into_messages() {
         let mail = "From a@b Mon Mar  2 10:00:00 2026\nSubject: One\n\nFirst.\nFrom here on, text.\n\nFrom a@b Mon Mar  2 10:00:00 2026\nSubject: Two\n\nSecond.\n";
         check(
             mail,
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_messages_end_at_the_limit() {
+    fn nested_messages_stop_at_depth_limit() {
         let mut mail = "Subject: inner\r\n\r\nText\r\n".to_string();
         for level in 0..10 {
             mail = format!("Subject: level {level}\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\r\n{mail}");

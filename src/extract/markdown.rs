@@ -1,7 +1,7 @@
 //! Markdown and djot: headings, code, lists, tables, quotes and front matter, line by line.
 //!
-//! Inline markup stays in the text, so that a block is exactly the bytes of the file. No parser is used: theirs are
-//! recursive, or quadratic on crafted emphasis, and give events rather than bytes.
+//! Inline markup stays in the text, so that a block is exactly the bytes of the file. No parser crate is used: they are
+//! recursive, or quadratic on crafted emphasis, and yield events instead of bytes.
 
 use crate::extract::encoding::decode;
 use crate::extract::source::{Line, Source};
@@ -15,11 +15,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Reads Markdown that is part of something else.
+/// Reads Markdown embedded in another document.
 pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     let lines: Vec<Line<'_>> = source.lines().collect();
     let mut at = front_matter(source, &lines, sink);
-    // Column from which the text of the list item above goes on; code in it is indented further than that.
+    // Start column of the text in the list item above; code inside the item is indented further.
     let mut item = 0;
     while at < lines.len() && !sink.is_full() {
         let line = lines[at].text;
@@ -43,21 +43,21 @@ pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     }
 }
 
-/// Columns by which a block is set in to be code.
+/// Number of columns by which indented code is indented.
 const CODE_INDENT: usize = 4;
 
-/// Columns of white space before the text of a line; a tab goes to the next fourth column.
+/// Returns the width of the white space before the text of a line; a tab extends to the next multiple of four.
 fn columns(line: &str) -> usize {
     let white = line.chars().take_while(|it| matches!(it, ' ' | '\t'));
     white.fold(0, |column, it| if it == '\t' { (column / 4 + 1) * 4 } else { column + 1 })
 }
 
-/// Says whether a line begins a footnote, a definition or a box, whose text goes on set in by four columns.
+/// Returns whether a line begins a footnote, a definition or an admonition; their text continues indented by four columns.
 fn opens_body(line: &str) -> bool {
     line.starts_with("[^") && line.contains("]:") || [": ", ":\t", "!!! ", "??? "].iter().any(|it| line.starts_with(it))
 }
 
-/// Adds code that is set in, with the blank lines inside it, and returns the line after it.
+/// Adds indented code with its inner blank lines, and returns the index of the next line.
 fn indented(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, sink: &mut Sink) -> usize {
     let is_code = |line: &Line<'_>| line.text.trim().is_empty() || columns(line.text) >= indent;
     let end = lines[at..].iter().position(|it| !is_code(it)).map_or(lines.len(), |it| at + it);
@@ -66,7 +66,7 @@ fn indented(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, s
     end
 }
 
-/// Reads the block that starts at line `at` and returns the line after it.
+/// Reads the block that starts at line `at` and returns the index of the next line.
 fn block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let line = &lines[at];
     if line.text.trim().is_empty() || is_rule(line.text) {
@@ -97,9 +97,9 @@ fn block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     paragraph(source, lines, at, sink)
 }
 
-/// Reads `---` YAML or `+++` TOML at the top and returns the first line after it.
+/// Reads `---` YAML or `+++` TOML front matter and returns the index of the next line.
 fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usize {
-    // Longer ones are not front matter but a rule at the top of the text.
+    // A longer section is not front matter but text below a thematic break.
     const MOST_LINES: usize = 200;
     let Some(mark) = lines.first().map(|line| line.text.trim_end()).filter(|it| matches!(*it, "---" | "+++")) else {
         return 0;
@@ -120,7 +120,7 @@ fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usi
     length + 2
 }
 
-/// Returns the fence that a line opens: its character and length.
+/// Returns the character and length of the fence that a line opens.
 fn fence(line: &str) -> Option<(char, usize)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|it| matches!(it, '`' | '~'))?;
@@ -154,7 +154,7 @@ fn atx_heading(line: &str) -> Option<(u8, &str)> {
     Some((u8::try_from(level).ok()?, title))
 }
 
-/// Returns the level that an underline gives to the paragraph above it.
+/// Returns the heading level that an underline gives to the paragraph above it.
 fn setext_level(line: &str) -> Option<u8> {
     let line = line.trim();
     let all = |mark: char| !line.is_empty() && line.chars().all(|it| it == mark);
@@ -164,14 +164,14 @@ fn setext_level(line: &str) -> Option<u8> {
     (all('-') && line.len() >= 2).then_some(2)
 }
 
-/// Says whether a line is a thematic break.
+/// Returns whether a line is a thematic break.
 fn is_rule(line: &str) -> bool {
     let marks = line.chars().filter(|it| !it.is_whitespace());
     let first = line.trim_start().chars().next();
     matches!(first, Some('-' | '*' | '_')) && marks.clone().count() >= 3 && marks.clone().all(|it| Some(it) == first)
 }
 
-/// Returns the text of a list item after its mark and check box; a number stays, as instructions refer to it.
+/// Returns the text of a list item without mark and check box. A number stays, because other text may refer to it.
 fn list_item(line: &str) -> Option<&str> {
     let text = line.trim_start();
     let digits = text.len() - text.trim_start_matches(|it: char| it.is_ascii_digit()).len();
@@ -190,7 +190,7 @@ fn list_item(line: &str) -> Option<&str> {
     Some(["[ ]", "[x]", "[X]"].iter().find_map(|it| rest.strip_prefix(it)).map_or(rest, str::trim_start))
 }
 
-/// Returns the line where running text that goes on before line `at` ends.
+/// Returns the line at which running text from line `at` ends.
 fn run_end(lines: &[Line<'_>], at: usize) -> usize {
     let starts_block = |line: &Line<'_>| {
         let text = line.text;
@@ -224,7 +224,7 @@ fn paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink
     end
 }
 
-/// Adds a quote without its `>` marks, however deep they nest.
+/// Adds a quote without its `>` marks, at any nesting depth.
 fn quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let quoted = |line: &Line<'_>| line.text.trim_start().starts_with('>');
     let end = lines[at..].iter().position(|line| !quoted(line)).map_or(lines.len(), |it| at + it);
@@ -234,7 +234,7 @@ fn quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     end
 }
 
-/// Says whether a table starts: a row, then a line of dashes with as many columns.
+/// Returns whether a table starts at `at`: a row followed by a delimiter row.
 fn is_table(lines: &[Line<'_>], at: usize) -> bool {
     lines[at].text.contains('|') && lines.get(at + 1).is_some_and(|line| is_delimiter_row(line.text))
 }
@@ -244,7 +244,7 @@ fn is_delimiter_row(line: &str) -> bool {
 }
 
 fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
-    /// Rows of one block: about what a chunk holds.
+    /// Rows per block: about the size of a chunk.
     const ROWS: usize = 30;
     let end = lines[at..].iter().position(|line| !line.text.contains('|')).map_or(lines.len(), |it| at + it);
     for rows in lines[at..end].chunks(ROWS) {
@@ -257,7 +257,7 @@ fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     end
 }
 
-/// Returns a row as `a | b`. A bar behind a backslash is part of its cell.
+/// Returns a row as `a | b`. An escaped bar is part of its cell.
 fn cells(row: &str) -> String {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_headings_have_levels() {
+    fn atx_and_setext_headings_have_levels() {
         check(
             "# One #\ntext\n\nTwo\nmore\n---\n\n### C#\n#hashtag\n",
             &[
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_a_fence_is_not_markup() {
+    fn fenced_code_is_not_markup() {
         check(
             "````rust\n# not a heading\n```\n\n    indented\n````\nafter",
             &[(BlockKind::Code, "# not a heading\n```\n\n    indented"), (BlockKind::Paragraph, "after")],
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_in_by_four_columns_is_code_unless_it_goes_on_with_a_paragraph_or_an_item() {
+    fn indented_text_is_code_unless_it_continues_a_block() {
         check(
             "Set it:\n\n    gate 40\n\n    lock\n\nText\n    goes on\n\n\ttab\n",
             &[
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn list_items_lose_their_marks_and_keep_their_numbers() {
+    fn list_items_drop_marks_and_keep_numbers() {
         check(
             "- [x] one\n  goes on\n- two\n10. ten\n\nend",
             &[
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_become_rows() {
+    fn pipe_table_becomes_rows() {
         check(
             "Intro\n| a | b |\n|:--|--:|\n| 1 | two words |\n",
             &[(BlockKind::Paragraph, "Intro"), (BlockKind::Table, "a | b\n1 | two words")],
@@ -363,19 +363,19 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_is_metadata_and_gives_the_title() {
+    fn front_matter_is_metadata_and_sets_title() {
         let text = "---\ntitle: \"Plans\"\ntags: [a]\n---\n# Other\n";
         check(text, &[(BlockKind::Metadata, "title: \"Plans\"\ntags: [a]"), (BlockKind::Heading(1), "Other")]);
         assert_eq!(extract(text).title.as_deref(), Some("Plans"));
     }
 
     #[test]
-    fn a_rule_at_the_top_is_not_front_matter() {
+    fn thematic_break_at_top_is_not_front_matter() {
         check("---\n\nText\n\n---\n\nMore", &[(BlockKind::Paragraph, "Text"), (BlockKind::Paragraph, "More")]);
     }
 
     #[test]
-    fn quotes_nested_a_hundred_thousand_deep_are_just_text() {
+    fn deeply_nested_quotes_are_text() {
         check(&format!("{} deep", ">".repeat(100_000)), &[(BlockKind::Paragraph, "deep")]);
     }
 }

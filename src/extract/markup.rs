@@ -1,5 +1,4 @@
-//! reStructuredText, Org, AsciiDoc and TeX: headings are recognised, and tables that reStructuredText writes as directives;
-//! everything else is paragraphs.
+//! reStructuredText, Org, AsciiDoc and TeX: headings, and the directive tables of reStructuredText; the rest is paragraphs.
 
 use crate::extract::encoding::decode;
 use crate::extract::formats::extension;
@@ -7,10 +6,10 @@ use crate::extract::source::{Line, Source};
 use crate::extract::{Input, ReadResult, Sink, directive};
 use crate::model::BlockKind;
 
-/// How headings are written.
+/// Notation of headings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
-    /// A line of punctuation below the title, sometimes above it too; levels by order of appearance.
+    /// A line of punctuation below the title, sometimes also above it; levels by order of appearance.
     Rst,
     /// `** Title`.
     Org,
@@ -20,7 +19,7 @@ enum Dialect {
     Tex,
 }
 
-/// A heading found at a line.
+/// A heading and its position.
 struct Heading<'a> {
     level: u8,
     /// Index of the line that holds the title.
@@ -30,7 +29,7 @@ struct Heading<'a> {
     next: usize,
 }
 
-/// Reads a file of light markup; its extension says which.
+/// Reads a file in lightweight markup; its extension selects the dialect.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let dialect = match extension(input.name).as_str() {
         "org" => Dialect::Org,
@@ -41,7 +40,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     let source = Source::new(&text);
     let lines: Vec<Line<'_>> = source.lines().collect();
-    // Underlines of reStructuredText in order of appearance: the first is level 1.
+    // Underline styles of reStructuredText in order of appearance: the first is level 1.
     let mut underlines: Vec<(char, bool)> = Vec::new();
     let mut paragraph: Option<usize> = None;
     let mut at = 0;
@@ -93,7 +92,7 @@ fn heading<'a>(
     }
 }
 
-/// Finds `== Title`, with `less` taken off the number of marks.
+/// Parses `== Title`; the level is the number of marks minus `less`.
 fn marked(text: &str, mark: char, less: usize, at: usize) -> Option<Heading<'_>> {
     let marks = text.len() - text.trim_start_matches(mark).len();
     let title = text[marks..].strip_prefix(' ')?.trim();
@@ -124,7 +123,7 @@ fn rst_heading<'a>(lines: &[Line<'a>], at: usize, underlines: &mut Vec<(char, bo
     Some(Heading { level: (position + 1).min(6) as u8, line: title_at, title, next: under_at + 1 })
 }
 
-/// Returns character and length of a line made of one punctuation character.
+/// Returns the character and length of a line that repeats one punctuation character.
 fn underline(line: &str) -> Option<(char, usize)> {
     let line = line.trim_end();
     let mark = line.chars().next().filter(char::is_ascii_punctuation)?;
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn underlines_get_levels_in_order_of_appearance() {
+    fn rst_heading_levels_follow_order_of_appearance() {
         check(
             "a.rst",
             "=====\nTitle\n=====\n\nText\nmore.\n\nPart\n----\nBody\n\nNext\n----\n",
@@ -177,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_give_levels() {
+    fn org_and_asciidoc_marks_give_levels() {
         check("a.org", "** Sub\ntext", &[(BlockKind::Heading(2), "Sub"), (BlockKind::Paragraph, "text")]);
         check("a.adoc", "= Title\n\ntext", &[(BlockKind::Heading(1), "Title"), (BlockKind::Paragraph, "text")]);
     }
 
     #[test]
-    fn tex_sections_are_headings() {
+    fn tex_sections_become_headings() {
         check(
             "a.tex",
             "\\section*{Results}\nWe \\emph{see}.",

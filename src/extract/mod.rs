@@ -1,13 +1,13 @@
-//! Bytes to documents, in a worker process.
+//! Extracts documents from bytes, in worker processes.
 //!
-//! [`WorkerPool`] is how files are read: it hands each open file to a worker process with limits, so that a file that
-//! loops, explodes or crashes its reader costs that worker and nothing else. The worker calls [`extract_bytes`], which
-//! detects the type by content and hands the bytes to one reader, one file a format. A pool of its own runs skills the same
-//! way: a skill is a [`SkillHandler`] that the program hands to [`run_worker`], and gives a document too.
+//! [`WorkerPool`] reads files: it passes each open file to a worker process with limits, so that a file that loops,
+//! exhausts memory or crashes its reader costs only that worker. The worker calls [`extract_bytes`], which detects the type
+//! by content and selects one of the readers, one per format. A separate pool runs skills: a skill is a [`SkillHandler`]
+//! that the program passes to [`run_worker`], and returns a document too.
 //!
-//! Nothing here opens a path: files come as open descriptors, and members of archives stay in memory.
+//! Nothing here opens a path: files arrive as open descriptors, and archive members stay in memory.
 
-/// Name of these readers. Change the number whenever a file that one of them failed on might be read now.
+/// Version of the readers. Increase the number whenever a file that failed before might be readable now.
 pub const READERS: &str = concat!(env!("CARGO_PKG_VERSION"), "+5");
 
 mod sink;

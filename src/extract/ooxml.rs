@@ -1,6 +1,6 @@
-//! What Word, PowerPoint and Excel packages share: relationships, properties, charts and diagrams.
+//! Shared parts of Word, PowerPoint and Excel packages: relationships, properties, charts and diagrams.
 //!
-//! Strict and transitional documents differ in the addresses of their namespaces; only the last segments are looked at.
+//! Strict and transitional documents use different namespace URIs, so only the last segments are compared.
 
 use crate::extract::cells::without_bars;
 use crate::extract::package::{Package, check_flaw, resolve};
@@ -8,20 +8,20 @@ use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{ReadResult, Sink, failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// A link from one part to another.
+/// A relationship from one part to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Relation {
-    /// Id by which the part names it.
+    /// Id by which the part refers to it.
     pub(crate) id: String,
     /// Last segment of its type, e.g. `slide`.
     pub(crate) kind: String,
-    /// Name of the part it points to; the address itself when external.
+    /// Name of the target part, or the URI if it is external.
     pub(crate) target: String,
-    /// Whether it points out of the package.
+    /// Whether the target is outside the package.
     pub(crate) external: bool,
 }
 
-/// Reads the relations of a part; of the package itself when the name is empty.
+/// Reads the relationships of a part; of the package itself if the name is empty.
 pub(crate) fn relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<Vec<Relation>> {
     let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
     let path = resolve("", &format!("{folder}/_rels/{name}.rels"));
@@ -41,7 +41,7 @@ pub(crate) fn relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) 
     Ok(tree.top().descendants().filter(|it| it.name() == "Relationship").filter_map(relation).collect())
 }
 
-/// Returns the name of the main part: what the package points to, or the usual place.
+/// Returns the name of the main part: the one that the package refers to, or the usual name.
 pub(crate) fn main_part(package: &mut Package<'_>, usual: &str, sink: &mut Sink) -> ReadResult<String> {
     let main = relations(package, "", sink)?.into_iter().find(|it| it.kind == "officeDocument");
     let name = main.map(|it| it.target).filter(|it| package.has(it)).unwrap_or_else(|| usual.to_string());
@@ -51,7 +51,7 @@ pub(crate) fn main_part(package: &mut Package<'_>, usual: &str, sink: &mut Sink)
     }
 }
 
-/// Adds the facts that a person wrote about the document.
+/// Adds the document properties that an author entered.
 pub(crate) fn properties(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
     let Some(xml) = package.xml("docProps/core.xml", sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
@@ -64,9 +64,9 @@ pub(crate) fn properties(package: &mut Package<'_>, sink: &mut Sink) -> ReadResu
     Ok(())
 }
 
-/// Adds one block of `key: value` lines, leaving out what is empty, and sets the title of the document.
+/// Adds one block of `key: value` lines without empty values, and sets the title of the document.
 pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
-    /// Titles that programs fill in by themselves.
+    /// Default titles that programs fill in.
     const MEANINGLESS: [&str; 5] =
         ["PowerPoint Presentation", "Slide 1", "Untitled", "Word Document", "Microsoft Word Document"];
     let mut lines = Vec::new();
@@ -83,35 +83,35 @@ pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Joins all white space to single spaces.
+/// Collapses all white space to single spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Shows a comment with who made it and when: `Ann (2024-02-29): text`. The moment is as the file states it.
+/// Formats a comment with author and date: `Ann (2024-02-29): text`. The date is the one stated in the file.
 pub(crate) fn comment_text(author: &str, moment: Option<String>, text: &str) -> String {
     let date = moment.and_then(|it| Some(format!(" ({})", it.get(..10)?))).unwrap_or_default();
     let who = format!("{author}{date}");
     if text.trim().is_empty() || who.trim().is_empty() { text.to_string() } else { format!("{}: {text}", who.trim()) }
 }
 
-/// Longest text that a merged cell repeats in each row it spans, in bytes: enough for a category, not for an essay.
+/// Longest text in bytes that a merged cell repeats in each row it spans: enough for a category, not for prose.
 const LONGEST_REPEATED: usize = 100;
 
-/// Returns what a row shows where a cell from above reaches into it: the same short text, so that every row stands for
-/// itself.
+/// Returns the text of a row's cell that is merged with the cell above: the same short text, so that every row is readable
+/// on its own.
 pub(crate) fn merged_text(above: Option<&String>) -> String {
     above.filter(|it| it.len() <= LONGEST_REPEATED).cloned().unwrap_or_default()
 }
 
-/// Joins cells to a row of a table; none when all are empty.
+/// Joins cells to a row of a table; `None` if all are empty.
 pub(crate) fn table_row(cells: &[String]) -> Option<String> {
     let cells: Vec<String> = cells.iter().map(|it| without_bars(one_line(it))).collect();
     let used = cells.iter().rposition(|it| !it.is_empty())? + 1;
     Some(cells[..used].join(" | "))
 }
 
-/// Finds the heading level, 1 to 9, in the lower-case name of a style: `heading 2`, `überschrift 2`.
+/// Returns the heading level, 1 to 9, of a lower-case style name such as `heading 2`, `überschrift 2`.
 pub(crate) fn heading_by_name(name: &str) -> Option<u8> {
     const NAMES: [&str; 18] = [
         "heading",
@@ -167,15 +167,15 @@ fn collect_drawing(node: Node<'_>, text: &mut String) {
     }
 }
 
-/// Returns the paragraphs of DrawingML text anywhere below, one a line.
+/// Returns all paragraphs of DrawingML text below a node, one per line.
 pub(crate) fn drawing_text(node: Node<'_>) -> String {
     let paragraphs = node.descendants().filter(|it| it.name() == "p").map(drawing_paragraph);
     paragraphs.filter(|it| !it.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the text of a chart or diagram part: its titles, then the values it shows, series by series.
+/// Returns the text of a chart or diagram part: its titles, then its values, series by series.
 pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<String> {
-    /// Points kept of a chart: it draws a picture, the numbers themselves stand in its workbook.
+    /// Maximum number of points kept per series; the workbook holds the full data.
     const MOST_VALUES: usize = 2_000;
     let Some(xml) = package.xml(part, sink)? else { return Ok(String::new()) };
     let tree = Tree::parse(&xml);
@@ -192,7 +192,7 @@ pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sin
             lines.push(values.join(" | "));
         }
     }
-    // Series of one chart repeat their categories.
+    // The series of a chart repeat its categories.
     let mut seen = std::collections::HashSet::new();
     lines.retain(|line| !line.is_empty() && seen.insert(line.clone()));
     Ok(lines.join("\n"))
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_gives_its_titles_and_values_once() {
+    fn chart_yields_titles_and_values_once() {
         let chart = r#"<c:chartSpace><c:title><a:p><a:r><a:t>Ducks</a:t></a:r></a:p></c:title>
             <c:ser><c:tx><c:v>Fresh</c:v></c:tx><c:cat><c:v>2019</c:v><c:v>2020</c:v></c:cat><c:val><c:v>1</c:v></c:val></c:ser>
             <c:ser><c:tx><c:v>Salt</c:v></c:tx><c:cat><c:v>2019</c:v><c:v>2020</c:v></c:cat></c:ser></c:chartSpace>"#;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_lose_only_their_empty_end() {
+    fn table_row_drops_trailing_empty_cells() {
         let row = |cells: &[&str]| table_row(&cells.iter().map(|it| it.to_string()).collect::<Vec<_>>());
         assert_eq!(row(&["a", "", "b\nc", " "]).as_deref(), Some("a |  | b c"));
         assert_eq!(row(&["", " "]), None);

@@ -1,6 +1,6 @@
-//! A zip container with XML parts inside: the shell of OOXML, OpenDocument and EPUB.
+//! A zip container with XML parts: the base of OOXML, OpenDocument and EPUB.
 //!
-//! Every byte is inflated through the sink, which counts it. It knows nothing of any one format.
+//! Every byte is inflated through the sink, which counts it. This module knows no specific format.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -18,14 +18,14 @@ pub(crate) const COMPOUND_FILE: [u8; 8] = [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0
 /// An open container.
 pub(crate) struct Package<'a> {
     archive: ZipArchive<Cursor<&'a [u8]>>,
-    /// Lower-case part name without leading slash, to its index: producers do not agree on the case.
+    /// Index of each part by its lower-case name without leading slash, as producers differ in case.
     index: HashMap<String, usize>,
-    /// The first part that was damaged.
+    /// The first damaged part.
     damage: Option<ExtractFailure>,
 }
 
 impl<'a> Package<'a> {
-    /// Opens a container; a compound file in its place is a package that is encrypted, or something else.
+    /// Opens a container. A compound file in its place may be an encrypted package.
     pub(crate) fn open(bytes: &'a [u8], sink: &Sink) -> ReadResult<Package<'a>> {
         if bytes.starts_with(&COMPOUND_FILE) {
             return Err(match is_encrypted_package(bytes) {
@@ -48,12 +48,12 @@ impl<'a> Package<'a> {
         Ok(Package { archive, index, damage: None })
     }
 
-    /// Says whether there is such a part.
+    /// Returns whether the part exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.index.contains_key(&key(name))
     }
 
-    /// Returns the names of all parts as they are written, sorted.
+    /// Returns the names of all parts in their original case, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |place: &usize| Some(self.archive.name_for_index(*place)?.ok()?.replace('\\', "/"));
         let mut names: Vec<String> = self.index.values().filter_map(name).collect();
@@ -61,7 +61,7 @@ impl<'a> Package<'a> {
         names
     }
 
-    /// Inflates a part; none when it is missing or damaged, the latter noted as a problem. Fails at the limit.
+    /// Inflates a part; `None` if it is missing or damaged. Damage is recorded as a problem. Fails at the limit.
     pub(crate) fn part(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Some(&place) = self.index.get(&key(name)) else { return Ok(None) };
         let read = match self.archive.by_index(place) {
@@ -83,8 +83,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Fails when a part was damaged and nothing that a block since `mark` holds is text: what is left, such as the title,
-    /// would pass for the whole file.
+    /// Fails if a part was damaged and no block since `mark` is text: the rest, such as the title, would pass for the whole
+    /// file.
     pub(crate) fn check_damage(&self, mark: usize, is_text: fn(&Block) -> bool, sink: &mut Sink) -> ReadResult {
         match &self.damage {
             Some(damage) if !sink.document().blocks.iter().skip(mark).any(is_text) => Err(damage.clone()),
@@ -92,7 +92,7 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Inflates a part and decodes its XML; none as for [`Package::part`].
+    /// Inflates a part and decodes its XML; `None` as for [`Package::part`].
     pub(crate) fn xml(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<String>> {
         let bytes = self.part(name, sink)?;
         Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
@@ -102,7 +102,7 @@ impl<'a> Package<'a> {
     }
 }
 
-/// Notes what is missing of a part; fails when it is nested too deep.
+/// Records a flaw in the XML of a part. Fails if it is nested too deep.
 pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> ReadResult {
     match flaw {
         None => {}
@@ -111,7 +111,7 @@ pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> Re
         }
         Some(Flaw::TooMany) => {
             sink.truncate();
-            sink.problem(format!("`{part}` has too many elements; the rest is left out"));
+            sink.problem(format!("`{part}` has too many elements; the rest is skipped"));
         }
         Some(Flaw::Malformed(what)) => sink.problem(format!("`{part}` is damaged: {what}")),
     }
@@ -137,11 +137,11 @@ pub(crate) fn resolve(base: &str, target: &str) -> String {
     segments.join("/")
 }
 
-/// Fails for a way of packing that is not compiled in: reading would fail as if the data were damaged.
+/// Fails for an unsupported compression method, which would otherwise look like damage.
 pub(crate) fn check_method(method: CompressionMethod) -> ReadResult {
     match method {
         CompressionMethod::Stored | CompressionMethod::Deflated => Ok(()),
-        other => Err(failure(Reason::UnsupportedType, format!("packed by {other}, which is not read"))),
+        other => Err(failure(Reason::UnsupportedType, format!("unsupported compression method {other}"))),
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
             failure(Reason::Encrypted, "needs a password")
         }
         ZipError::InvalidPassword => failure(Reason::Encrypted, "needs a password"),
-        // Nothing is wrong with the file: it is packed in a way that is not compiled in.
+        // The file is intact, but its compression method is not compiled in.
         ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => {
             failure(Reason::UnsupportedType, format!("zip container: {error}"))
         }
@@ -160,10 +160,10 @@ pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
     }
 }
 
-/// Says whether a compound file holds an encrypted OOXML package: its directory then names that stream in UTF-16.
+/// Returns whether a compound file holds an encrypted OOXML package: its directory has a stream of that name in UTF-16.
 pub(crate) fn is_encrypted_package(bytes: &[u8]) -> bool {
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    // Directory entries are 128 bytes, aligned, and the name comes first.
+    // Directory entries are 128 bytes, aligned, and begin with the name.
     bytes.chunks(128).any(|entry| entry.starts_with(&name))
 }
 
@@ -189,7 +189,7 @@ pub(crate) mod tests {
         writer.finish().unwrap().into_inner()
     }
 
-    /// Flips a bit within the data of a part.
+    /// Flips a bit in the data of a part.
     pub(crate) fn spoilt(mut bytes: Vec<u8>, part: &str) -> Vec<u8> {
         let middle = {
             let mut archive = ZipArchive::new(Cursor::new(bytes.as_slice())).unwrap();
@@ -201,7 +201,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// Runs a reader over what it is to fail on, and returns why it did.
+    /// Runs a reader that must fail, and returns the reason.
     pub(crate) fn failed(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Reason {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "test" }, &mut sink).unwrap_err().reason
@@ -214,7 +214,7 @@ pub(crate) mod tests {
         sink.finish()
     }
 
-    /// Shows blocks one a line with a letter for their kind: `1 Title`, `p text`, `- item`, `t a | b`.
+    /// Formats blocks one per line with a letter for their kind: `1 Title`, `p text`, `- item`, `t a | b`.
     pub(crate) fn shown(document: &Document) -> String {
         let lines: Vec<String> = document
             .blocks
@@ -235,7 +235,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn targets_are_resolved_like_links() {
+    fn resolve_handles_relative_and_absolute_targets() {
         for (base, target, part) in [
             ("word/document.xml", "footnotes.xml", "word/footnotes.xml"),
             ("ppt/slides/slide1.xml", "../notes/n1.xml", "ppt/notes/n1.xml"),
@@ -256,11 +256,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_method_that_is_not_compiled_in_is_told_from_damage() {
+    fn unsupported_compression_is_not_damage() {
         for method in [9u16, 12, 14, 93] {
             let mut bytes = zipped(&[("a", "some text")]);
             let central = memchr::memmem::rfind(&bytes, b"PK\x01\x02").unwrap();
-            // The method stands in both headers.
+            // Both headers hold the method.
             for place in [8, central + 10] {
                 bytes[place..place + 2].copy_from_slice(&method.to_le_bytes());
             }
@@ -271,7 +271,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_encrypted_package_is_told_from_damage() {
+    fn encrypted_package_is_not_damage() {
         let sink = Sink::new(ExtractLimits::default());
         let mut bytes = COMPOUND_FILE.to_vec();
         bytes.resize(1024, 0);
@@ -281,7 +281,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_container_of_countless_parts_is_refused_before_any_is_read() {
+    fn container_over_part_limit_is_rejected_on_open() {
         let sink = Sink::new(ExtractLimits { parts: 2, ..ExtractLimits::default() });
         assert!(Package::open(&zipped(&[("a", ""), ("b", "")]), &sink).is_ok());
         let failed = Package::open(&zipped(&[("a", ""), ("b", ""), ("c", "")]), &sink).err().unwrap();

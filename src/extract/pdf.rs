@@ -1,6 +1,6 @@
-//! PDF: the text of every page by PDFium, with a second opinion in pure Rust where PDFium is missing or gives up.
+//! PDF: PDFium extracts the text of every page; a pure Rust reader is the fallback if PDFium is missing or fails.
 //!
-//! Pages are not rendered and not recognised: those that hold pictures only are listed for a skill to read.
+//! Pages are not rendered, and no OCR is done here: pages with pictures only are listed for a skill.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -34,13 +34,13 @@ fn read_pages(input: Input<'_>, sink: &mut Sink, tools: &Tools, mark: usize) -> 
     }
 }
 
-/// Loads the library, once a process: it cannot be loaded twice.
+/// Loads the library once per process: it cannot be loaded twice.
 pub(crate) fn pdfium(path: &Path) -> Option<&'static Pdfium> {
     static PDFIUM: OnceLock<Option<Pdfium>> = OnceLock::new();
     PDFIUM.get_or_init(|| Pdfium::bind_to_library(path).ok().map(Pdfium::new)).as_ref()
 }
 
-/// Loads the PDF library ahead of the first file, before limits forbid it.
+/// Loads the PDF library before the first file, because limits forbid it later.
 pub(crate) fn load(tools: &Tools) -> bool {
     tools.pdfium.as_deref().and_then(pdfium).is_some()
 }
@@ -60,7 +60,7 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
     let limit = sink.limits().pages;
     let mut unreadable = 0;
     for number in 1..=pages.min(limit) {
-        // Page numbers of PDFium are 0-based and signed; `number` came from one.
+        // PDFium page numbers are 0-based and signed; `number` fits, as it is derived from one.
         match document.pages().get(number as i32 - 1) {
             Ok(page) => read_page(&page, number, sink),
             Err(_) => unreadable += 1,
@@ -113,9 +113,9 @@ fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
     }
 }
 
-/// Returns what is filled in or noted on a page: values of form fields, and the words of comments.
+/// Returns values of form fields and texts of comments on a page.
 fn notes(page: &PdfPage<'_>) -> Option<String> {
-    // A crafted page has a million.
+    // A crafted page may have a million.
     const MOST: usize = 2_000;
     let mut lines = Vec::new();
     for annotation in page.annotations().iter().take(MOST) {
@@ -124,7 +124,7 @@ fn notes(page: &PdfPage<'_>) -> Option<String> {
                 let text = field.as_text_field().and_then(|it| it.value());
                 text.or_else(|| field.as_combo_box_field().and_then(|it| it.value()))
             }
-            // A popup repeats the note it belongs to; a link is described by the text it lies on.
+            // A popup repeats the note it belongs to; a link is described by the text below it.
             None if matches!(
                 annotation.annotation_type(),
                 PdfPageAnnotationType::Popup | PdfPageAnnotationType::Link
@@ -139,9 +139,9 @@ fn notes(page: &PdfPage<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Says whether a page shows an image, or a form that may hold one.
+/// Returns whether a page shows an image, or a form that may hold one.
 fn has_picture(page: &PdfPage<'_>) -> bool {
-    // A map can have a million paths; an image is among the first objects or the page is no scan.
+    // A map can have a million paths. In a scan the image is among the first objects.
     const LOOKED_AT: usize = 200;
     page.objects()
         .iter()
@@ -149,7 +149,7 @@ fn has_picture(page: &PdfPage<'_>) -> bool {
         .any(|it| matches!(it.object_type(), PdfPageObjectType::Image | PdfPageObjectType::XObjectForm))
 }
 
-/// Returns the lines of a page in PDFium's reading order, each with the height it stands at.
+/// Returns the lines of a page in PDFium's reading order, each with its vertical position.
 fn lines(text: &PdfPageText<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut line = Line::default();
@@ -171,7 +171,7 @@ fn lines(text: &PdfPageText<'_>) -> Vec<Line> {
     lines
 }
 
-/// Asks a reader that is slower and knows less, but fails on other files.
+/// Reads with the fallback reader, which is slower and weaker but fails on other files.
 fn second_opinion(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let pages = catch_unwind(AssertUnwindSafe(|| pdf_extract::extract_text_from_mem_by_pages(input.bytes)))
         .map_err(|_| failure(Reason::Damaged, "PDF cannot be read"))?
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::model::{Document, ExtractLimits};
 
-    /// Makes a PDF with one content stream a page.
+    /// Makes a PDF with one content stream per page.
     fn pdf(pages: &[&str]) -> Vec<u8> {
         let kids: Vec<String> = (0..pages.len()).map(|it| format!("{} 0 R", 5 + 2 * it)).collect();
         let mut objects = vec![
@@ -244,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn the_library_is_there() {
+    fn pdf_library_is_installed() {
         assert!(load(&library()), "`make models` fetches models/cache/lib/libpdfium.so");
     }
 
     #[test]
-    fn text_comes_with_its_page_and_facts_first() {
+    fn text_has_page_number_and_metadata_comes_first() {
         let bytes = pdf(&[&words("First page"), &words("Second page")]);
         let document = extract(&bytes, &library(), ExtractLimits::default()).unwrap();
         let found: Vec<_> = document.blocks.iter().map(|it| (it.anchor.page, it.text.as_str())).collect();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_far_apart_are_paragraphs() {
+    fn wide_gap_separates_paragraphs() {
         let content =
             "BT /F 12 Tf 14 TL 50 700 Td (One line) Tj T* (and its next) Tj T* (and third) Tj 0 -60 Td (Apart) Tj ET";
         let document = extract(&pdf(&[content]), &library(), ExtractLimits::default()).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_were_cut_at_a_line_end_are_whole_and_compounds_keep_their_hyphen() {
+    fn hyphenated_words_join_and_compounds_keep_hyphen() {
         let lines = ["all acous-", "tical measurements of", "the mini-", "mization, and the non-", "fork list"];
         let lines: Vec<String> = lines.iter().map(|it| format!("({it}) Tj T*")).collect();
         let first = format!("BT /F 12 Tf 14 TL 50 700 Td {} ET", lines.join(" "));
@@ -282,20 +282,20 @@ mod tests {
     }
 
     #[test]
-    fn pages_beyond_the_limit_are_cut_off_and_said_so() {
+    fn pages_over_limit_are_dropped_and_marked_truncated() {
         let bytes = pdf(&[&words("One"), &words("Two")]);
         let document = extract(&bytes, &library(), ExtractLimits { pages: 1, ..ExtractLimits::default() }).unwrap();
         assert!(document.truncated && !document.text().contains("Two"));
     }
 
     #[test]
-    fn without_the_library_there_is_a_second_opinion() {
+    fn missing_library_uses_fallback_reader() {
         let document = extract(&pdf(&[&words("First page")]), &Tools::default(), ExtractLimits::default()).unwrap();
         assert!(document.text().contains("First page"));
     }
 
     #[test]
-    fn noise_behind_a_header_is_damaged() {
+    fn noise_after_pdf_header_is_damaged() {
         let failed = extract(b"%PDF-1.7\nnoise", &library(), ExtractLimits::default()).unwrap_err();
         assert_eq!(failed.reason, Reason::Damaged);
     }

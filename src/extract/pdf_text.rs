@@ -1,32 +1,32 @@
-//! Lines of a page to paragraphs of clean text. Pure: it knows nothing of PDF libraries.
+//! Groups the lines of a page into paragraphs of clean text. Pure, and independent of PDF libraries.
 
 use crate::extract::hyphen::CUT;
 use crate::secrets;
 
-/// A line as a PDF library gives it.
+/// A line from a PDF library.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Line {
-    /// Its characters, hyphens and ligatures as they are in the file.
+    /// The characters of the file, with hyphens and ligatures.
     pub(crate) text: String,
-    /// Height of its base line above the foot of the page, in points.
+    /// Height of the base line above the bottom of the page, in points.
     pub(crate) y: Option<f32>,
-    /// Size of its first character in points.
+    /// Size of the first character in points.
     pub(crate) size: f32,
 }
 
-/// What PDFium has for a hyphen at the end of a line, and had before. It leaves out the line break behind it.
+/// Characters by which current and earlier PDFium versions mark a hyphen at a line end. PDFium drops the line break.
 const PDFIUM_HYPHENS: [char; 2] = [CUT, '\u{FFFE}'];
-/// A hyphen that is shown at the end of a line only.
+/// A hyphen that is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
-/// Hyphens that are shown everywhere.
+/// Hyphens that are always visible.
 const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
-/// A gap so many times the usual one parts two paragraphs.
+/// A gap of at least this many times the usual one separates paragraphs.
 const PARAGRAPH_GAP: f32 = 1.45;
-/// A paragraph is cut here even without a gap, unless a key goes on: whole pages have none.
+/// A paragraph is cut at this size even without a gap, unless it would split a key: whole pages have no gaps.
 const PARAGRAPH_BYTES: usize = 4 << 10;
 
-/// Groups lines into paragraphs, lines kept apart by a line break. A word that was cut at a line end has [`CUT`] in it,
-/// until the whole document tells whether a hyphen belongs there.
+/// Groups lines into paragraphs, with line breaks between lines. A word cut at a line end contains [`CUT`] until the whole
+/// document decides whether a hyphen belongs there.
 pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
     let usual = usual_gap(lines);
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
     let mut above: Option<&Line> = None;
     for line in lines {
         if line.text.trim().is_empty() {
-            // Blank lines part paragraphs only where there are no heights to go by.
+            // Blank lines separate paragraphs only if lines have no vertical position.
             if above.is_some_and(|it| it.y.is_none()) {
                 close(&mut open, &mut found);
             }
@@ -50,7 +50,7 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
     found
 }
 
-/// Says whether a paragraph is to end before a line.
+/// Returns whether the paragraph ends before `line` because it is full.
 fn is_full(open: &str, line: &Line) -> bool {
     let goes_on = || {
         let mut joined = open.to_string();
@@ -67,7 +67,7 @@ fn close(open: &mut String, found: &mut Vec<String>) {
     }
 }
 
-/// Adds a line; a word that was cut at the end of the line before is in one piece again.
+/// Appends a line; a word cut at the end of the previous line is joined.
 fn append(open: &mut String, line: &str) {
     let line = line.trim().replace(PDFIUM_HYPHENS, CUT.encode_utf8(&mut [0; 4]));
     if is_cut(open, &line) {
@@ -79,7 +79,7 @@ fn append(open: &mut String, line: &str) {
     open.push_str(&line);
 }
 
-/// Says whether a word goes on from one line to the next.
+/// Returns whether a word continues from one line to the next.
 fn is_cut(above: &str, below: &str) -> bool {
     let before_plain = above.strip_suffix(PLAIN_HYPHENS);
     let by_plain = || before_plain.is_some_and(|it| it.ends_with(char::is_alphanumeric));
@@ -90,14 +90,14 @@ fn is_cut(above: &str, below: &str) -> bool {
 
 fn parts(above: &Line, line: &Line, usual: Option<f32>) -> bool {
     let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
-    // A line above the one before it begins a column; a sentence may go on in it, and then the words must meet.
+    // A line above the previous one begins a column. A sentence may continue there, and a cut word must be joined.
     let gap = high - low;
     let jumped_up = gap < -usual && !is_cut(above.text.trim_end(), line.text.trim_start());
     let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;
     gap > usual * PARAGRAPH_GAP || jumped_up || other_size
 }
 
-/// Returns the median distance between a line and the next below it.
+/// Returns the median distance between consecutive lines.
 fn usual_gap(lines: &[Line]) -> Option<f32> {
     let heights: Vec<f32> = lines.iter().filter_map(|it| it.y).collect();
     let mut gaps: Vec<f32> = heights.windows(2).map(|it| it[0] - it[1]).filter(|it| *it > 1.0).collect();
@@ -105,12 +105,12 @@ fn usual_gap(lines: &[Line]) -> Option<f32> {
     gaps.get(gaps.len() / 2).copied()
 }
 
-/// Writes out the ligatures of f and drops control characters. Other compatibility characters stay: they mean something.
+/// Expands f-ligatures and drops control characters. Other compatibility characters stay, as they carry meaning.
 pub(crate) fn clean(text: &str) -> String {
     clean_but_cuts(text).replace(CUT, "-")
 }
 
-/// The same, and cuts in words stay.
+/// The same, but keeps the cuts in words.
 fn clean_but_cuts(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for char in text.chars() {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_cut_at_the_line_end_is_marked() {
+    fn hyphenated_word_at_line_end_is_marked() {
         let whole = format!("an exam{CUT}ple of it");
         for hyphen in ["\u{2}", "\u{FFFE}", "-", "\u{2010}"] {
             check(&[(&format!("an exam{hyphen}"), 100.0), ("ple of it", 88.0)], &[&whole]);
@@ -153,23 +153,23 @@ mod tests {
     }
 
     #[test]
-    fn a_word_goes_on_in_the_next_column() {
+    fn hyphenated_word_continues_in_next_column() {
         let lines = [("b", 88.0), ("an exam-", 76.0), ("ple", 100.0), ("d", 88.0)];
         check(&lines, &[&format!("b\nan exam{CUT}ple\nd")]);
     }
 
     #[test]
-    fn a_wide_gap_parts_paragraphs() {
+    fn wide_gap_separates_paragraphs() {
         check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("d", 40.0)], &["a\nb\nc", "d"]);
     }
 
     #[test]
-    fn the_next_column_is_another_paragraph() {
+    fn next_column_starts_new_paragraph() {
         check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("right", 100.0), ("side", 88.0)], &["a\nb\nc", "right\nside"]);
     }
 
     #[test]
-    fn a_paragraph_without_end_is_cut_but_not_between_a_key_and_its_name() {
+    fn long_paragraph_is_cut_but_keeps_secret_with_name() {
         let words = "words ".repeat(700);
         check(&[(&words, 30.0), ("api_key:", 20.0), ("q8Rt2L", 10.0)], &[words.trim(), "api_key:\nq8Rt2L"]);
         let named = format!("{words} api_key:");
@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn ligatures_of_f_are_written_out_and_nothing_else_changes() {
+    fn clean_expands_only_f_ligatures() {
         assert_eq!(clean("eﬃcient ﬁle m² ½\u{1}\u{AD}"), "efficient file m² ½");
     }
 
     #[test]
-    fn without_heights_blank_lines_part_paragraphs() {
+    fn blank_lines_separate_paragraphs_without_positions() {
         let lines: Vec<Line> =
             ["a", "b", "", "c"].iter().map(|it| Line { text: (*it).to_string(), ..Line::default() }).collect();
         assert_eq!(paragraphs(&lines), ["a\nb", "c"]);

@@ -1,7 +1,8 @@
-//! The parent's side of extraction: a bounded number of worker processes, each replaced when it dies, stalls or grows.
+//! The parent's side of extraction: a bounded number of worker processes. A worker that dies, stalls or grows is replaced.
 //!
-//! A file fails for what its own reader did. When somebody else ended or stopped that reader (a person, a supervisor, the
-//! system for want of memory), the file is read once more, with no other reader beside it. No file is read a third time.
+//! A file fails only for errors of its own worker. If the worker was killed or stopped from outside (a user, a supervisor,
+//! the kernel when memory runs out), the file is retried once, with no other worker running. A file is never read a third
+//! time.
 
 mod process;
 #[cfg(test)]
@@ -28,70 +29,70 @@ use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap,
 
 pub use crate::extract::pool::witness::Witness;
 
-/// A worker gets so long to be ready, however short the limit of a file is: on a busy machine a process starts slowly.
+/// Minimum start-up time of a worker, even if the time limit per file is shorter: processes start slowly on a busy machine.
 const READY_SECONDS: u64 = 8;
 
-/// How often the memory of a worker at work is looked at. Its own limits hold in between; this is for what they do not
+/// How often the memory of a busy worker is checked. Its own limits apply in between; this catches memory they do not
 /// count.
 const LOOK_AT_MEMORY: Duration = Duration::from_millis(20);
 
-/// A worker at rest for so long gives its memory back: models take hundreds of MiB.
+/// A worker idle for this long is ended to free its memory: models take hundreds of MiB.
 const REST: Duration = Duration::from_secs(300);
 
-/// What kind of pool.
+/// Settings of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// Processes at most.
+    /// Maximum number of processes.
     pub workers: usize,
-    /// Bounds on every job.
+    /// Limits of every job.
     pub limits: ExtractLimits,
     /// Libraries that readers can use.
     pub tools: Tools,
-    /// Whether it is for skills rather than for extraction.
+    /// Whether the pool is for skills instead of extraction.
     pub skills: bool,
 }
 
 /// Worker processes that read files under limits. A file that crashes, stalls or exhausts its worker becomes an
-/// [`ExtractFailure`]; the pool goes on with a new worker.
+/// [`ExtractFailure`]; the pool continues with a new worker.
 #[derive(Debug)]
 pub struct WorkerPool {
     program: PathBuf,
     setup: Setup,
     processes: usize,
-    /// One permit a worker: waiting for a permit is the only queue.
+    /// One permit per worker; waiting for a permit is the only queue.
     permits: Semaphore,
-    /// Workers at rest.
+    /// Idle workers.
     idle: Mutex<Vec<Worker>>,
-    /// How long they may be.
+    /// Maximum idle time of a worker.
     rest: Duration,
     nursery: OnceCell<Nursery>,
-    /// What was learnt of the workers.
+    /// Observations about the workers.
     known: Mutex<Known>,
 }
 
-/// What is known of a pool's workers.
+/// Observations about the workers of a pool.
 #[derive(Debug, Default)]
 struct Known {
-    /// What the last worker that was started said; none before the first.
+    /// First message of the most recently started worker; `None` before the first start.
     hello: Option<Hello>,
-    /// Why the last worker that was to be started did not; none when it did.
+    /// Why the last attempt to start a worker failed; `None` if it succeeded.
     unstartable: Option<String>,
-    /// Workers that the jail killed for what they tried.
+    /// Number of workers that the jail killed.
     killed: u64,
-    /// Most memory that a worker ever held, in bytes.
+    /// Largest memory use of any worker, in bytes.
     peak: u64,
 }
 
-/// What one way out of the jail came to, see [`WorkerPool::try_escapes`].
+/// Result of one escape attempt, see [`WorkerPool::try_escapes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EscapeAttempt {
-    /// The way out, e.g. `open a file`.
+    /// Name of the attempt, e.g. `open a file`.
     pub name: &'static str,
-    /// What barred it; none when it was open.
+    /// Why the attempt failed; `None` if it succeeded.
     pub barred: Option<String>,
 }
 
-/// What a worker is to do.
+/// A job for a worker, with its file.
 struct Order<'a> {
     file: &'a File,
     job: &'a Job,
@@ -100,13 +101,13 @@ struct Order<'a> {
 
 /// Why a worker gave no reply.
 enum Fault {
-    /// It died of the file, or of what an earlier one left behind.
+    /// The worker died of this file, or of effects of an earlier one.
     Died(ExtractFailure),
-    /// Somebody else ended it, or stopped it until the time was over.
+    /// The worker was killed from outside, or stopped until the time limit.
     Taken(ExtractFailure),
-    /// The file took too long.
+    /// The file exceeded the time limit.
     Stalled(ExtractFailure),
-    /// None could be started.
+    /// No worker could be started.
     Unstarted(ExtractFailure),
 }
 
@@ -119,8 +120,8 @@ impl Fault {
 }
 
 impl WorkerPool {
-    /// Makes a pool of processes `program worker`, which must call [`crate::extract::run_worker`]. They are started when
-    /// they are needed.
+    /// Makes a pool of processes `program worker`, which must call [`crate::extract::run_worker`]. Processes are started on
+    /// demand.
     pub fn new(program: PathBuf, settings: PoolSettings) -> WorkerPool {
         let PoolSettings { workers, limits, tools, skills } = settings;
         WorkerPool {
@@ -130,58 +131,58 @@ impl WorkerPool {
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
             rest: REST,
-            // Now, because a thread inherits the priority of the one that starts it; should it fail, later.
+            // Opened here, because a thread inherits the priority of its creator. If it fails, it is retried later.
             nursery: OnceCell::new_with(Nursery::open().ok()),
             known: Mutex::default(),
         }
     }
 
-    /// Starts a worker and lets it go again, to learn whether workers can be jailed here before there is a file to read.
+    /// Starts and ends a worker, to learn before the first file whether workers can be jailed.
     pub async fn probe(&self) {
-        // What stands in the way is noted, and the first file will meet it again.
+        // An error is recorded, and the first file will meet it again.
         self.start(self.setup.clone()).await.ok();
     }
 
-    /// Returns what the workers black out, for whoever finds text outside of them.
+    /// Returns what the workers redact, for callers that extract text outside the workers.
     pub(crate) fn redaction(&self) -> Redaction {
         self.setup.limits.redaction
     }
 
-    /// Says whether the workers are in a jail; none before the first was started.
+    /// Returns whether the workers are jailed; `None` before the first start.
     pub fn is_jailed(&self) -> Option<bool> {
         self.known().hello.as_ref().map(|it| it.open.is_none())
     }
 
-    /// Says what is wrong with the jail of the workers, one sentence each with the cure.
+    /// Returns the problems of the workers, one sentence each with the remedy.
     pub fn problems(&self) -> Vec<String> {
         let known = self.known();
         let open = known.hello.as_ref().and_then(|it| it.open.as_ref()).map(|why| match self.setup.limits.jail {
             JailMode::Required => format!(
-                "only plain text is read, because the processes that read files cannot be jailed: {why}; \
-                 VIC_JAIL=optional reads everything all the same"
+                "only plain text is read, because the extraction workers cannot be jailed: {why}; \
+                 set VIC_JAIL=optional to read all files anyway"
             ),
             JailMode::Optional => format!(
-                "files are read without a jail, as VIC_JAIL=optional allows: {why}; \
-                 a hostile file may do what this user may do"
+                "files are read without a jail (VIC_JAIL=optional): {why}; \
+                 a hostile file has all rights of this user"
             ),
         });
         let killed = (known.killed > 0).then(|| {
             format!(
-                "{} times a file made its reader try to leave its jail, and the reader was killed: \
-                 `vic files` names them, with worker_crash",
+                "{} times a file made its worker try to leave its jail, and the worker was killed: \
+                 `vic files` lists these files with worker_crash",
                 known.killed
             )
         });
         let unstartable = known.unstartable.as_ref().map(|why| {
             format!(
-                "no file can be read, because the processes that read files do not start: {why}; see the limits of \
-                     vicd on processes, open files and memory (ulimit); `vic index` tries the files again"
+                "no file can be read, because extraction workers do not start: {why}; check the limits of \
+                     vicd on processes, open files and memory (ulimit), then run `vic index` to retry"
             )
         });
         open.into_iter().chain(killed).chain(unstartable).collect()
     }
 
-    /// Returns the most memory that a worker of this pool has held, in MiB.
+    /// Returns the largest memory use of any worker in this pool, in MiB.
     pub fn peak_mib(&self) -> u64 {
         self.known().peak >> 20
     }
@@ -189,7 +190,7 @@ impl WorkerPool {
     /// Tries every way out of the jail from inside a worker. `path` is a file that a worker must not open.
     ///
     /// # Errors
-    /// As [`WorkerPool::extract`], when no worker can be started.
+    /// As [`WorkerPool::extract`], if no worker can be started.
     pub async fn try_escapes(&self, path: &Path) -> Result<Vec<EscapeAttempt>, ExtractFailure> {
         let mut attempts = Vec::new();
         for escape in ESCAPES {
@@ -206,17 +207,17 @@ impl WorkerPool {
     }
 
     /// Extracts the text of an open file; `name` gives its extension. Waits for a free worker. Dropping the future kills
-    /// the worker that is busy with it.
+    /// the worker that reads the file.
     ///
     /// # Errors
     ///
-    /// Every failure is the file's, to be recorded with it, save [`Reason::Io`] when no worker can be started. A document
-    /// without blocks is a file that holds no text, see [`crate::extract::extract_bytes`].
+    /// Every failure is caused by the file and must be recorded with it, except [`Reason::Io`] if no worker can be started.
+    /// A document without blocks is a file without text, see [`crate::extract::extract_bytes`].
     pub async fn extract(&self, file: File, name: &str) -> Result<Document, ExtractFailure> {
         self.work(file, name, Task::Extract, &Nobody).await
     }
 
-    /// As [`WorkerPool::extract`], with somebody who counts the workers that are given the file: two at most.
+    /// As [`WorkerPool::extract`], with an observer that counts the workers given the file: at most two.
     ///
     /// # Errors
     ///
@@ -230,13 +231,12 @@ impl WorkerPool {
         self.work(file, name, Task::Extract, witness).await
     }
 
-    /// How long a worker may take for a file.
+    /// Returns the time limit per file.
     pub fn time_limit(&self) -> Duration {
         Duration::from_secs(self.setup.limits.seconds.into())
     }
 
-    /// Runs a skill over an open file, as [`WorkerPool::extract`] does, under the time limit of the job instead of the
-    /// pool's.
+    /// Runs a skill on an open file like [`WorkerPool::extract`], under the time limit of the job instead of the pool's.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl WorkerPool {
         self.run_skill_before(file, name, job, &Nobody).await
     }
 
-    /// The same before a witness.
+    /// As [`WorkerPool::run_skill`], with an observer.
     pub(crate) async fn run_skill_before(
         &self,
         file: File,
@@ -270,13 +270,13 @@ impl WorkerPool {
         let _permit = self.permits.acquire().await.map_err(closed)?;
         let rested = {
             let mut idle = self.idle();
-            // One with other libraries cannot load these any more: its jail is shut.
+            // A worker with other libraries cannot load these any more: it is jailed already.
             idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
         };
         if let Some(worker) = rested {
             match self.run(worker, order).await {
-                // What an earlier file left behind may have killed it: one more try, in a worker of its own. That is the
-                // last one, whoever ends it.
+                // An earlier file may have caused the death, so the file gets a new worker. That is the last attempt, even
+                // if the worker is killed from outside.
                 Err(Fault::Died(failed)) => {
                     if !order.witness.may_again().await {
                         return Err(Fault::Died(failed));
@@ -290,16 +290,17 @@ impl WorkerPool {
         self.run(self.start(setup.clone()).await?, order).await
     }
 
-    /// Where memory is short, the system ends the largest process; without others beside it, the file shows what it takes.
+    /// Runs a job with no other worker beside it. If memory is short, the kernel kills the largest process: this shows
+    /// whether it is this file's.
     async fn try_alone(&self, order: &Order<'_>, setup: Setup) -> Result<Reply, Fault> {
         let all = u32::try_from(self.processes).unwrap_or(u32::MAX);
         let _permits = self.permits.acquire_many(all).await.map_err(closed)?;
-        // Those at rest hold memory too.
+        // Idle workers hold memory too.
         self.idle().clear();
         self.run(self.start(setup).await?, order).await
     }
 
-    /// A skill comes with the libraries and models that are there now.
+    /// Returns the setup for a task; skills bring the libraries and models available now.
     fn setup_for(&self, task: &Task) -> Setup {
         match task {
             Task::Skill(skill) => Setup { tools: skill.tools.clone(), ..self.setup.clone() },
@@ -311,7 +312,7 @@ impl WorkerPool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what a worker said of its jail, and says so loudly when it is not in one.
+    /// Stores the first message of a worker, and logs a warning if it is not jailed.
     fn note(&self, hello: Hello) {
         let mut known = self.known();
         if known.hello.as_ref() == Some(&hello) {
@@ -326,31 +327,30 @@ impl WorkerPool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What its processes may take in memory at most, all together.
+    /// Returns the memory limit of all processes together.
     pub fn memory_cap(&self, part: &str) -> MemoryCap {
         MemoryCap { part: part.into(), mib: self.processes as u64 * u64::from(self.setup.limits.memory_mib) }
     }
 
-    /// Ends workers that have been at rest for long. Whoever owns the pool calls it now and then.
+    /// Ends workers that have been idle for long. The owner of the pool calls it regularly.
     pub fn dismiss_rested(&self) {
         // Dropping a worker kills it.
         self.idle().retain(|it| it.rested.elapsed() < self.rest);
     }
 
-    /// The same pool with another time of rest.
+    /// Returns the pool with another maximum idle time.
     #[cfg(test)]
     pub(crate) fn resting(self, rest: Duration) -> WorkerPool {
         WorkerPool { rest, ..self }
     }
 
-    /// The number of workers at rest.
+    /// Returns the number of idle workers.
     #[cfg(test)]
     pub(crate) fn at_rest(&self) -> usize {
         self.idle().len()
     }
 
-    /// Starts a worker and waits until it is ready for files. No file is to blame when that fails, but the machine or the
-    /// installation.
+    /// Starts a worker and waits until it is ready. A failure is caused by the machine or the installation, not by a file.
     async fn start(&self, setup: Setup) -> Result<Worker, Fault> {
         let (why, taken) = match self.start_ready(setup).await {
             Ok((worker, hello)) => {
@@ -384,7 +384,7 @@ impl WorkerPool {
         }
     }
 
-    /// Runs a job, and lays the worker to rest if it is still good.
+    /// Runs a job, and keeps the worker for later if it is still usable.
     async fn run(&self, mut worker: Worker, order: &Order<'_>) -> Result<Reply, Fault> {
         let Order { file, job, witness } = order;
         witness.begins();
@@ -425,14 +425,14 @@ impl WorkerPool {
         }
     }
 
-    /// Bytes that a worker may hold over a file. Those that have networks in memory have not enough left for large files,
-    /// so that these do not count.
+    /// Returns the memory limit in bytes for a file. Workers with loaded networks have little memory left for large files,
+    /// so the file size is added to their limit.
     fn most_held(&self, file: &File) -> u64 {
         let beside = if self.setup.for_questions { file.metadata().map_or(0, |it| it.len()) } else { 0 };
         (u64::from(self.setup.limits.memory_mib) << 20) + beside
     }
 
-    /// Watches the memory of a process at work, and returns what it holds when that is more than it may.
+    /// Monitors the memory of a busy process, and returns its use once it exceeds `most`.
     async fn outgrown(&self, process: Option<u32>, most: u64) -> u64 {
         loop {
             tokio::time::sleep(LOOK_AT_MEMORY).await;
@@ -444,7 +444,7 @@ impl WorkerPool {
         }
     }
 
-    /// The worker is dropped, and thereby killed.
+    /// Makes the fault of a worker over its memory limit; dropping the worker kills it.
     fn grown(&self, held: u64) -> Fault {
         let (held, most) = (held >> 20, self.setup.limits.memory_mib);
         Fault::Died(failure(Reason::OutOfMemory, format!("held {held} MiB of memory, and may hold {most}")))
@@ -455,7 +455,7 @@ impl WorkerPool {
         known.peak = known.peak.max(peak);
     }
 
-    /// Notes what a worker died of.
+    /// Records why a worker died.
     fn mourn(&self, death: Death) -> Fault {
         self.note_peak(death.peak.unwrap_or(0));
         match death.cause {
@@ -463,7 +463,7 @@ impl WorkerPool {
             Cause::Outside => Fault::Taken(death.failed),
             Cause::Jail => {
                 self.known().killed += 1;
-                error!("the jail killed a reader of files for what it tried");
+                error!("the jail killed a worker for a forbidden system call");
                 Fault::Died(death.failed)
             }
         }
@@ -474,8 +474,8 @@ fn closed(_: AcquireError) -> Fault {
     Fault::Unstarted(failure(Reason::Io, "the pool is closed"))
 }
 
-/// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started
-/// it ends, and the threads of a runtime come and go.
+/// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started it
+/// ends, and threads of the async runtime come and go.
 #[derive(Debug)]
 struct Nursery {
     births: mpsc::Sender<Birth>,
@@ -493,7 +493,7 @@ impl Nursery {
         std::thread::Builder::new().name("worker-births".to_string()).spawn(move || {
             for mut birth in requests {
                 let _inside = birth.runtime.enter();
-                // Nobody waits any more: the child is dropped, and thereby killed.
+                // If the caller has stopped waiting, the child is dropped, which kills it.
                 birth.reply.send(birth.command.spawn()).ok();
             }
         })?;

@@ -1,6 +1,6 @@
-//! PowerPoint presentations (pptx, pptm, ppsx): slides in the order they are shown, each with its notes and comments.
+//! PowerPoint presentations (pptx, pptm, ppsx): slides in presentation order, each with its notes and comments.
 //!
-//! Shapes come in the order of the file, which is the order of drawing; positions on the slide are not looked at.
+//! Shapes follow the order of the file, which is the drawing order; positions on the slide are ignored.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,13 +32,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         reader.slide(&slide)?;
         layouts.extend(reader.relations.iter().find(|it| it.kind == "slideLayout").map(|it| it.target.clone()));
     }
-    // Without the layouts: what they show belongs to no slide.
+    // Checked before the layouts, because their text belongs to no slide.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     reader.package.check_damage(mark, is_text, reader.sink)?;
     reader.masters(layouts)
 }
 
-/// Returns the slides in order of presentation; by number when the list is lost.
+/// Returns the slides in presentation order, or by number if the list is missing.
 fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadResult<Vec<String>> {
     let relations = ooxml::relations(package, main, sink)?;
     let mut slides = Vec::new();
@@ -62,7 +62,7 @@ fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadRe
 
 fn comment_authors(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<HashMap<String, String>> {
     let mut authors = HashMap::new();
-    // Where older and newer programs keep them.
+    // Locations of older and newer programs.
     for part in ["ppt/commentAuthors.xml", "ppt/authors.xml"] {
         let Some(xml) = package.xml(part, sink)? else { continue };
         let tree = Tree::parse(&xml);
@@ -77,11 +77,11 @@ struct Reader<'a, 's> {
     sink: &'s mut Sink,
     /// Number of the slide, from 1; 0 outside slides.
     page: u32,
-    /// Part of the slide that is being read, e.g. `notes`.
+    /// Part of the current slide, e.g. `notes`.
     part: Option<&'static str>,
-    /// Names of those who comment, by id.
+    /// Names of comment authors, by id.
     authors: HashMap<String, String>,
-    /// Relations of the slide.
+    /// Relationships of the slide.
     relations: Vec<Relation>,
 }
 
@@ -117,7 +117,7 @@ impl Reader<'_, '_> {
                 "graphicFrame" => self.frame(child)?,
                 "pic" => self.picture(child),
                 "AlternateContent" => {
-                    // The newer form may hold nothing we can read, e.g. ink; the older one is then a picture of it.
+                    // The newer form may hold unsupported content such as ink; the older form is then a picture of it.
                     let choice =
                         child.child("Choice").filter(|it| it.find("t").is_some() || it.find("chart").is_some());
                     if let Some(child) = choice.or_else(|| child.child("Fallback")) {
@@ -147,7 +147,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Adds the paragraphs of a text body; in an outline, and with a bullet of their own, they are items of a list.
+    /// Adds the paragraphs of a text body. They are list items in an outline or if they have a bullet.
     fn paragraphs(&mut self, body: Node<'_>, outline: bool) {
         let several = body.all("p").nth(1).is_some();
         let mut number = 0u32;
@@ -157,7 +157,7 @@ impl Reader<'_, '_> {
             let bullet = has("buChar") || has("buAutoNum") || has("buBlip") || (outline && several && !has("buNone"));
             let kind = if bullet { BlockKind::ListItem } else { BlockKind::Paragraph };
             let text = drawing_paragraph(paragraph);
-            // Only the plain kind of numbering, on one level: it is what slides use.
+            // Only plain numbering on one level is supported, as slides rarely use more.
             let counted = properties.and_then(|it| it.child("buAutoNum")).filter(|_| !text.trim().is_empty());
             match counted.filter(|it| it.attr("type").is_some_and(|it| it.starts_with("arabic"))) {
                 Some(counter) if properties.and_then(|it| it.attr("lvl")).is_none_or(|it| it == "0") => {
@@ -207,7 +207,7 @@ impl Reader<'_, '_> {
         let tree = Tree::parse(&xml);
         self.part = Some("notes");
         for shape in tree.top().descendants().filter(|it| it.name() == "sp") {
-            // The page of notes also shows the slide itself, its number and a date.
+            // The notes page also shows the slide itself, its number and a date.
             if placeholder(shape).is_none_or(|it| it == "body" || it == "obj")
                 && let Some(body) = shape.child("txBody")
             {
@@ -223,7 +223,7 @@ impl Reader<'_, '_> {
         let tree = Tree::parse(&xml);
         self.part = Some("comment");
         for comment in tree.top().descendants().filter(|it| matches!(it.name(), "cm" | "reply")) {
-            // Older comments hold plain text; newer ones a text body, and their replies below them.
+            // Older comments hold plain text; newer ones hold a text body, with their replies below.
             let text = match (comment.child("text"), comment.child("txBody")) {
                 (Some(text), _) => text.text(),
                 (None, Some(body)) => drawing_text(body),
@@ -237,7 +237,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds the text that layouts and masters show on every slide, once: what stands outside placeholders.
+    /// Adds once the text outside placeholders that layouts and masters show on every slide.
     fn masters(&mut self, layouts: Vec<String>) -> ReadResult {
         self.page = 0;
         self.part = Some("master");
@@ -263,7 +263,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Returns the text of a cell, given that of the cell above, which may reach into it.
+/// Returns the text of a cell, given that of the cell above, which may be merged with it.
 fn cell_text(cell: Node<'_>, above: Option<&String>) -> String {
     if cell.attr("vMerge").is_some() {
         return merged_text(above);
@@ -271,7 +271,7 @@ fn cell_text(cell: Node<'_>, above: Option<&String>) -> String {
     if cell.attr("hMerge").is_some() { String::new() } else { drawing_text(cell) }
 }
 
-/// Returns the role of a placeholder shape; `obj` when it states none.
+/// Returns the role of a placeholder shape; `obj` if it has none.
 fn placeholder(shape: Node<'_>) -> Option<String> {
     let node = shape.path(&["nvSpPr", "nvPr", "ph"])?;
     Some(node.attr("type").unwrap_or_else(|| "obj".to_string()))
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn slides_come_in_order_of_presentation_with_page_notes_and_comments() {
+    fn slides_follow_presentation_order_with_notes() {
         let presentation = r#"<p:presentation><p:sldIdLst><p:sldId id="256" r:id="b"/><p:sldId id="257" r:id="a"/></p:sldIdLst></p:presentation>"#;
         let table = "<p:graphicFrame><a:tbl><a:tr><a:tc><a:txBody><a:p><a:t>x</a:t></a:p></a:txBody></a:tc>\
             <a:tc hMerge=\"1\"/><a:tc><a:txBody><a:p><a:t>y</a:t></a:p></a:txBody></a:tc></a:tr></a:tbl></p:graphicFrame>";
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn slides_that_are_all_damaged_are_no_presentation_of_a_title_alone() {
+    fn presentation_without_readable_slides_is_damaged() {
         let one = slide(&format!("{}{}", shape("title", &["One"]), shape("body", &["first"])));
         let two = slide(&shape("title", &["Two"]));
         let bytes = zipped(&[

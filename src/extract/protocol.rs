@@ -1,7 +1,7 @@
-//! What pool and worker say to each other: frames of a length and JSON.
+//! The protocol between pool and worker: frames of a length and JSON.
 //!
-//! JSON, because the hand-over types leave out absent fields, which formats that do not describe themselves cannot read
-//! back. Files do not travel in frames but as descriptors, see `descriptor`.
+//! The format is JSON, because the shared types omit absent fields, which formats that are not self-describing cannot read
+//! back. Files travel as descriptors instead of frames, see `descriptor`.
 
 use std::path::PathBuf;
 
@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 use crate::extract::Tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits};
 
-/// The first frame a worker gets.
+/// The first frame that a worker receives.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
-    /// Bounds on every job.
+    /// Limits of every job.
     pub(crate) limits: ExtractLimits,
     /// Libraries that readers can use.
     pub(crate) tools: Tools,
-    /// Whether questions wait for it, or nobody.
+    /// Whether the worker runs skills for questions instead of extraction.
     pub(crate) for_questions: bool,
 }
 
-/// What a worker says first: when it is ready, and before it has seen any file.
+/// The first frame that a worker sends: it is ready, and has not read any file yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// Why it is not in a jail, with the cure; none when it is.
+    /// Why the worker is not jailed, with the remedy; `None` if it is.
     pub(crate) open: Option<String>,
 }
 
-/// One file to read. Its descriptor comes along with the first byte of the frame.
+/// One file to read. Its descriptor arrives with the first byte of the frame.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// File name, for its extension.
@@ -38,76 +38,76 @@ pub(crate) struct Job {
     pub(crate) task: Task,
 }
 
-/// What a worker can do with a file.
+/// A task of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Read its text.
+    /// Extract its text.
     Extract,
-    /// Run a skill over it.
+    /// Run a skill on it.
     Skill(SkillJob),
-    /// Try one way out of the jail, and say what came of it: how it is proven to hold.
+    /// Try one way out of the jail and return the result, to prove that the jail works.
     Escape {
-        /// Name of the way.
+        /// Name of the attempt.
         name: String,
-        /// Path of a file of the user's.
+        /// Path of a user's file.
         path: PathBuf,
     },
 }
 
-/// What a skill is asked to do with one file.
+/// Parameters of a skill run on one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillJob {
-    /// Name of the skill, one of those the worker was started with.
+    /// Name of a skill that the worker was started with.
     pub skill: String,
-    /// Pages to look at (1-based); None lets the skill choose within its time.
+    /// Pages to process (1-based); `None` lets the skill choose within its time.
     pub pages: Option<Vec<u32>>,
-    /// Seconds until the worker is killed. A skill stops by itself before that, with what it has, see
+    /// Seconds until the worker is killed. A skill stops earlier and returns its partial result, see
     /// [`SkillJob::soft_seconds`].
     pub seconds: u32,
-    /// Seconds after which no second page is begun, where whoever asks wants to rest in between; none is as long as there is
-    /// time.
+    /// Seconds after which no second page is started, so that the caller can pause in between; `None` runs until the time
+    /// limit.
     pub rest_after: Option<u32>,
-    /// What the result is for.
+    /// Purpose of the result.
     pub purpose: Purpose,
-    /// Libraries and models that are there now.
+    /// Libraries and models available now.
     pub tools: Tools,
 }
 
 impl SkillJob {
-    /// Seconds after which a skill begins no further page: what one page takes at most still fits below the limit.
+    /// Seconds after which a skill starts no further page: the longest page still finishes within the limit.
     pub fn soft_seconds(&self) -> f32 {
         self.seconds as f32 * 0.7
     }
 }
 
-/// What the result of a skill is for.
+/// Purpose of a skill's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
-    /// A question: whatever the file shows, with its structure.
+    /// A question: all content of the file, with its structure.
     #[default]
     Question,
-    /// The document's own text: plain text of what has none, save pictures that are no paper (photos, icons).
+    /// The document's own text: plain text of pages without text, except pictures that are not documents (photos, icons).
     UnreadText,
     /// The document's own text: plain text of every page and picture.
     EveryText,
 }
 
-/// What came of a job.
+/// Result of a job.
 pub(crate) type Reply = Result<Document, ExtractFailure>;
 
-/// Bytes of the length before each frame: a little-endian `u32`.
+/// Size in bytes of the length before each frame: a little-endian `u32`.
 pub(crate) const PREFIX: usize = 4;
 
-/// Longest frame to a worker: settings and one name.
+/// Longest frame to a worker: the setup, or a job with one name.
 pub(crate) const MOST_REQUEST_BYTES: usize = 64 << 10;
 
-/// Returns the longest reply that a pool accepts: the text, escaped, and the anchors around it.
+/// Returns the longest reply that a pool accepts: the escaped text and its anchors.
 pub(crate) fn most_reply_bytes(limits: &ExtractLimits) -> usize {
     let text = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     text.saturating_mul(6).saturating_add(128 << 20).min(u32::MAX as usize)
 }
 
-/// Makes a frame.
+/// Encodes a frame.
 pub(crate) fn encode(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let mut frame = vec![0; PREFIX];
     serde_json::to_writer(&mut frame, message)?;
@@ -116,7 +116,7 @@ pub(crate) fn encode(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Returns the length that a prefix states, if a frame may be that long.
+/// Returns the length stated in a prefix. Fails if it exceeds `most`.
 pub(crate) fn length(prefix: [u8; PREFIX], most: usize) -> std::io::Result<usize> {
     let length = u32::from_le_bytes(prefix) as usize;
     if length > most {
@@ -125,7 +125,7 @@ pub(crate) fn length(prefix: [u8; PREFIX], most: usize) -> std::io::Result<usize
     Ok(length)
 }
 
-/// Reads the content of a frame.
+/// Decodes the content of a frame.
 pub(crate) fn decode<T: DeserializeOwned>(content: &[u8]) -> std::io::Result<T> {
     Ok(serde_json::from_slice(content)?)
 }
@@ -136,7 +136,7 @@ mod tests {
     use crate::model::{Anchor, Block, BlockKind, Reason};
 
     #[test]
-    fn more_blocks_than_any_reader_makes_are_no_reply() {
+    fn decode_rejects_too_many_blocks() {
         let most = 2 * crate::model::MOST_BLOCKS;
         let reply = |count: usize| {
             let blocks = vec![r#"{"kind":"Paragraph","text":"","anchor":{}}"#; count].join(",");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_survives_the_way() {
+    fn reply_round_trips() {
         let block = Block {
             kind: BlockKind::Heading(2),
             text: "x\n\u{1}é".to_string(),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_claims_too_much_is_refused() {
+    fn length_over_limit_is_rejected() {
         assert!(length(u32::MAX.to_le_bytes(), 1_000).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The last thing that happens to a text inside the worker: its keys and tokens are blacked out.
+//! Redacts keys and tokens in a document: the last step inside the worker.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use crate::model::place::line_breaks;
 use crate::model::{Anchor, Block, BlockKind, Document, Reason, Redaction};
 use crate::secrets::{Censor, Columns, MARK};
 
-/// Blacks out secrets in a document. One of which nothing else remains is a secret itself.
+/// Redacts secrets in a document. Fails with [`Reason::Secret`] if nothing else remains.
 pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult<Document> {
     let mut censor = Censor::new(redaction);
     let (mut blackened, mut table) = (0, Table::default());
     for block in &mut document.blocks {
         if let Cow::Owned(cleaned) = table.clean(block, &mut censor) {
-            // Its bytes in the file say something else now, and a key of several lines is one.
+            // The bytes in the file differ now, and a key of several lines becomes one line.
             block.anchor.verbatim = false;
             if line_breaks(&cleaned) != line_breaks(&block.text) {
                 block.anchor.gaps.clear();
@@ -35,18 +35,18 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     }
     let places = censor.found();
     document.problems.push(match places {
-        1 => "a key or token is blacked out".to_string(),
-        _ => format!("keys or tokens are blacked out at {places} places"),
+        1 => "a key or token was redacted".to_string(),
+        _ => format!("keys or tokens were redacted at {places} places"),
     });
     Ok(document)
 }
 
-/// The table that goes on from block to block: readers cut it after some rows, and only its first block has the heads. One
-/// that follows another at once cannot be told from its rest.
+/// State of a table that continues across blocks: readers split it after some rows, and only its first block has the column
+/// heads. A second table directly after the first cannot be told from its continuation.
 #[derive(Default)]
 struct Table {
     columns: Columns,
-    /// Where its last block stands.
+    /// Anchor of its last block.
     place: Option<Anchor>,
 }
 
@@ -65,8 +65,8 @@ impl Table {
     }
 }
 
-/// The column, from 0, in which the rows of a block begin that stands in these cells: those of a sheet may begin in any, and
-/// the next block in another.
+/// Returns the first column, from 0, of a cell range: rows of a sheet may begin in any column, and the next block in
+/// another.
 fn first_column(cells: &str) -> usize {
     let letters = cells.bytes().take_while(u8::is_ascii_uppercase);
     letters
@@ -74,7 +74,7 @@ fn first_column(cells: &str) -> usize {
         .saturating_sub(1)
 }
 
-/// Blacks secrets out in the names of a place: a message that is attached without one has its subject for a name.
+/// Redacts secrets in the names of an anchor: an attached message without a name is named after its subject.
 fn name_openly(anchor: &mut Anchor, redaction: Redaction) {
     let names = [&mut anchor.member, &mut anchor.part, &mut anchor.sheet, &mut anchor.symbol];
     for name in names.into_iter().flatten() {
@@ -97,16 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_blacked_out_and_its_place_is_no_longer_verbatim() {
+    fn redacted_block_is_not_verbatim() {
         let document = extract("a.txt", "Before.\n\nOur key is AKIAIOSFODNN7EXAMPLE.\n\nAfter.").unwrap();
         assert!(!document.text().contains("AKIA") && document.text().contains("Our key is [redacted]."));
         let verbatim: Vec<bool> = document.blocks.iter().map(|it| it.anchor.verbatim).collect();
         assert_eq!(verbatim, [true, false, true]);
-        assert_eq!(document.problems, ["a key or token is blacked out"]);
+        assert_eq!(document.problems, ["a key or token was redacted"]);
     }
 
     #[test]
-    fn the_subject_of_a_message_without_a_name_is_no_place_for_a_key() {
+    fn secret_in_attached_subject_is_redacted() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";
         let inner = format!("Subject: Your reset token: {value}\r\n\r\nHello.\r\n");
         let mail = format!(
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn sheets_and_symbols_are_named_without_keys() {
+    fn secret_in_sheet_and_symbol_name_is_redacted() {
         let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
         let name = Some(token.to_string());
         let mut anchor = Anchor { sheet: name.clone(), symbol: name, ..Anchor::default() };
@@ -131,8 +131,8 @@ mod tests {
 
     const VALUE: &str = "Zk3vQ9mX2pLr8TnB5wYs";
 
-    /// Checks that what stands below a telling head is blacked out, also where the table is cut, and what stands beside it
-    /// is not.
+    /// Checks that values below a secret-like column head are redacted, also after the table is split, and that other
+    /// columns are not.
     fn check_table(name: &str, document: &Document) {
         let text = document.text();
         assert_eq!(text.matches(MARK).count(), 100, "{name}: {text}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_below_a_telling_head_is_blacked_out_in_every_table() {
+    fn values_below_secret_head_are_redacted_in_all_tables() {
         let row =
             |open: &str, between: &str, close: &str, cells: [&str; 3]| format!("{open}{}{close}", cells.join(between));
         let table = |open: &str, between: &str, close: &str, rule: &str| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_sheet_has_heads_of_its_own_and_cells_keep_their_columns() {
+    fn column_heads_apply_to_one_sheet_and_column() {
         let rows = |cell: &str, text: &str| {
             let anchor = Anchor { sheet: Some(cell[..1].into()), cell: Some(cell[1..].into()), ..Anchor::default() };
             Block { kind: BlockKind::Table, text: text.into(), anchor, rows: Vec::new() }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_below_its_head_however_many_empty_columns_lie_before_it() {
+    fn value_after_empty_columns_is_redacted_below_head() {
         for column in [2, 15, 16, 17, 40, 16_383] {
             let mut sink = Sink::new(ExtractLimits::default());
             let mut writer = SheetWriter::new("Bots", &mut sink);
@@ -194,7 +194,7 @@ mod tests {
                     writer.cell(row as u32, *column, text);
                 });
             }
-            // The next block has no heads, and begins in a column of its own.
+            // The next block has no heads, and begins in another column.
             writer.cell(900, column - 1, "bot");
             writer.cell(900, column, VALUE);
             writer.finish();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_below_its_head_also_behind_a_cell_that_holds_a_bar() {
+    fn value_after_cell_with_bar_is_redacted_below_head() {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("Bots", &mut sink);
         for (row, cells) in [["name", "token"], ["bot | old |", VALUE]].iter().enumerate() {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_a_key_under_another_name_is_a_secret() {
+    fn copied_key_file_is_reported_as_secret() {
         let lines = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n".repeat(40);
         for name in ["notes.txt", "notes.md", "notes"] {
             let key = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{lines}-----END OPENSSH PRIVATE KEY-----\n");
@@ -229,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Sets a text at every place around the end of a first block, and checks that nothing of `secret`, which is in it,
-    /// is left, and all of what stands around it.
+    /// Places a text at many positions around the end of the first block. Checks that no part of the `secret` in it
+    /// remains, and that the surrounding text does.
     fn check_cuts(name: &str, before: &str, filler: &str, text: &str, secret: &str) {
         let parts: Vec<&str> = (0..secret.len() - 9).step_by(5).map(|it| &secret[it..it + 10]).collect();
         for place in (1..text.len() + 40).step_by(3) {
@@ -239,7 +239,7 @@ mod tests {
             let pad = "x".repeat(start.saturating_sub(before.len() + filling.len()));
             let whole = format!("{before}{filling}{pad}{text}, \"last\": \"words\"}}");
             let document = extract(name, &whole).unwrap();
-            // Blocks end anywhere, also within words.
+            // Blocks may end anywhere, also within words.
             let found: String = document.text().split_whitespace().collect();
             let left = parts.iter().find(|it| found.contains(**it));
             assert_eq!(left, None, "{name} at {place}: {found}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_blacked_out_wherever_a_long_line_is_cut() {
+    fn secret_at_any_cut_of_long_line_is_redacted() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";
         let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
         let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ";
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_blacked_out_wherever_a_line_full_of_escapes_is_cut() {
+    fn secret_at_any_cut_of_escaped_line_is_redacted() {
         let (first, last) = ("Zk3vQ9mX2pLr8TnB", "5wYsq8Rt2LmZx7Vb");
         let text = format!("\",\"api_key\":\"{first}\\u002B{last}\"");
         check_cuts("a.json", "{\"a\":\"caf\\u00e9", "x", &text, first);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_longer_than_a_block_is_blacked_out_whole() {
+    fn key_longer_than_block_is_redacted() {
         let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC".repeat(400);
         let text = format!("\", \"k\": \"-----BEGIN PRIVATE KEY-----{body}-----END PRIVATE KEY-----\"");
         for before in [10, BLOCK_BYTES - 20, BLOCK_BYTES] {
@@ -285,24 +285,24 @@ mod tests {
     }
 
     #[test]
-    fn a_value_below_its_name_is_blacked_out() {
+    fn value_below_its_name_is_redacted() {
         let document = extract("a.md", "# API key\n\nZk3vQ9mX2pLr8TnB5wYs\n\nand more").unwrap();
         assert_eq!(document.text(), "API key\n\n[redacted]\n\nand more");
     }
 
     #[test]
-    fn megabytes_in_one_line_are_cut_as_quickly_as_lines() {
+    fn single_line_of_megabytes_is_cut_in_time() {
         for part in ["-----BEGIN PRIVATE KEY----- ", "token ", "eyJhbGciOiJIUzI1NiJ9-", "api_key\\u003d", "x"] {
             let text = part.repeat((4 << 20) / part.len());
             let begun = std::time::Instant::now();
-            // Whether anything is left of it does not matter.
+            // The outcome does not matter here.
             extract("a.json", &text).ok();
             assert!(begun.elapsed().as_secs() < 20, "{part}: {:?}", begun.elapsed());
         }
     }
 
     #[test]
-    fn nothing_is_blacked_out_when_the_owner_says_so() {
+    fn redaction_none_keeps_text() {
         let limits = ExtractLimits { redaction: Redaction::None, ..ExtractLimits::default() };
         let document = extract_bytes(b"AKIAIOSFODNN7EXAMPLE", "a.txt", &limits, &Tools::default()).unwrap();
         assert_eq!(document.text(), "AKIAIOSFODNN7EXAMPLE");

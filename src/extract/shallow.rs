@@ -1,22 +1,22 @@
-//! HTML with its nesting cut off, before a parser sees it: parsers follow the rules of browsers, whose time grows with
-//! the square of the depth. Browsers cut it off too, at 512. Text is kept; only tags beyond the depth are dropped.
+//! Limits the nesting of HTML before it is parsed: parsers follow the browsers' rules and take time quadratic in the
+//! depth. Browsers have a limit of 512, too. Text is kept; only tags beyond the limit are dropped.
 
 use std::borrow::Cow;
 
-/// Deeper than any page that was written to be read.
+/// Deeper than any real page.
 const MOST_DEPTH: usize = 500;
 
-/// Elements without an end, or whose end is usually left out: counting them would find depth where there is none.
+/// Elements without an end tag, or with an optional one: counting them would find depth that does not exist.
 const UNCOUNTED: [&str; 32] = [
     "area", "base", "body", "br", "caption", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img",
     "input", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot",
     "th", "thead", "tr", "wbr",
 ];
 
-/// Elements whose content is not markup.
+/// Elements with raw text as content.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
-/// Returns the page without tags that are nested too deep, and whether any was dropped.
+/// Returns the page without tags beyond the depth limit, and whether any were dropped.
 pub(crate) fn shallow(html: &str) -> (Cow<'_, str>, bool) {
     let mut scan = Scan { html, kept: String::new(), copied: 0, open: Vec::new(), dropped: 0 };
     let mut at = 0;
@@ -31,17 +31,17 @@ pub(crate) fn shallow(html: &str) -> (Cow<'_, str>, bool) {
 
 struct Scan<'t> {
     html: &'t str,
-    /// What is left of the page up to `copied`; both are empty while nothing was dropped.
+    /// The output up to `copied`; both are empty while nothing was dropped.
     kept: String,
     copied: usize,
-    /// The counted elements that are open, at most [`MOST_DEPTH`].
+    /// Names of the open counted elements, at most [`MOST_DEPTH`].
     open: Vec<String>,
-    /// Tags dropped whose ends are still to come.
+    /// Number of dropped tags with their end tags still to come.
     dropped: usize,
 }
 
 impl Scan<'_> {
-    /// Looks at what the `<` at `open` begins, and returns where to go on.
+    /// Handles the markup that `<` at `open` begins, and returns the next position.
     fn tag(&mut self, open: usize) -> usize {
         let rest = &self.html[open + 1..];
         if rest.starts_with("!--") {
@@ -54,10 +54,10 @@ impl Scan<'_> {
         if !name.starts_with(|it: char| it.is_ascii_alphabetic()) || UNCOUNTED.contains(&name.as_str()) {
             return open + 1;
         }
-        // Not for every `<`: where no end is left, this is the last that is looked at.
+        // Not searched for every `<`: if no `>` is left, this is the last search.
         let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
         match RAW.contains(&name.as_str()) {
-            // Neither its begin nor its end counts.
+            // Neither start nor end tag counts.
             true if is_end => return close,
             true => return self.html[close..].find("</").map_or(self.html.len(), |it| close + it).max(open + 1),
             false => (),
@@ -68,7 +68,7 @@ impl Scan<'_> {
                 true
             }
             true => {
-                // One that ends nothing, such as what is not markup, takes no level away.
+                // A stray end tag reduces no depth.
                 if let Some(at) = self.open.iter().rposition(|it| *it == name) {
                     self.open.remove(at);
                 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_as_people_write_them_is_left_alone() {
+    fn ordinary_page_is_unchanged() {
         let page =
             "<html><body><ul><li>one<li>two</ul><p>a<br>b<p>c<script>if (a<b) '<div>'</script><!-- <div> --></body>";
         let (same, cut) = shallow(page);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_beyond_the_depth_are_dropped_with_their_ends_and_text_stays() {
+    fn tags_beyond_depth_limit_are_dropped() {
         let page = format!("{}deep{}<i>after</i>", "<div>".repeat(600), "</div>".repeat(600));
         let (cut, any) = shallow(&page);
         assert!(any);
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tag_stays() {
+    fn text_that_is_not_a_tag_is_kept() {
         for page in ["a < b", "<", "<<", "</", "<é>", "<!--", "<script>", "<a", "1<2 and 3>2"] {
             assert_eq!(shallow(page).0, page);
         }
     }
 
     #[test]
-    fn ends_that_end_nothing_hide_no_depth() {
+    fn stray_end_tags_do_not_hide_depth() {
         for level in ["<div><title></title>", "<div></x>", "<div><script>a</b></script></b>"] {
             let page = level.repeat(2 * MOST_DEPTH);
             let (cut, was_cut) = shallow(&page);
@@ -131,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn signs_that_begin_no_tag_are_gone_through_once() {
-        // Each of these would take minutes if every one were looked for its end.
+    fn unclosed_tag_starts_are_scanned_in_linear_time() {
+        // Searching the end of each of these would take minutes.
         for sign in ["<", "<br", "</", "<a", "<!-", "<title"] {
             let page = sign.repeat(1_000_000);
             assert_eq!(shallow(&page).0, page);

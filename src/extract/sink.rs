@@ -1,4 +1,4 @@
-//! Where every reader writes its blocks, and where the limits are kept.
+//! Collects the blocks of all readers and enforces the limits.
 
 use std::io::Read;
 
@@ -8,35 +8,34 @@ use crate::model::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Reason,
 };
 
-/// Links of one file that are noted.
+/// Maximum number of links recorded per file.
 const MOST_LINKS: usize = 5_000;
-/// Longest target, and longest text, of a link.
+/// Maximum length of the target and the text of a link.
 const MOST_LINK_BYTES: usize = 1_000;
 
-/// Names of what lies in a file that are noted, and the longest.
+/// Maximum number and length of recorded names.
 const MOST_NAMES: usize = 2_000;
 const MOST_NAME_BYTES: usize = 1_000;
 
-/// Longest title: it stands above every passage.
+/// Maximum length of a title: it is repeated above every passage.
 const MOST_TITLE_BYTES: usize = 1_000;
 
-/// What a compressed stream may come to where the file is small; it is in memory in one piece.
+/// Maximum output of a compressed stream in a small file; it is held in memory in one piece.
 const MOST_STREAM_BYTES: u64 = 192 << 20;
-/// The most by which a buffer grows at once.
+/// Maximum growth of a buffer in one step.
 const LARGEST_STEP: usize = 16 << 20;
-/// What is larger may come to so much more for each byte beyond a small file, and the file itself is in memory too: see
-/// [`MEMORY_PER_BYTE`].
+/// Additional output allowed per byte beyond a small file. The file itself is in memory too, see [`MEMORY_PER_BYTE`].
 const STREAM_PER_BYTE: u64 = MEMORY_PER_BYTE - 1;
-// The file and the stream fit into what a worker takes for a small file.
+// File and stream must fit into the memory that a worker may use for a small file.
 const _: () = assert!(SMALL_FILE_BYTES + MOST_STREAM_BYTES + LARGEST_STEP as u64 <= LEAST_MEMORY_BYTES);
 
-/// A hyphen that is shown only where a line ends behind it.
+/// A hyphen that is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
 
-/// The result of a reader: it fails only when nothing sensible can be read any more.
+/// The result of a reader. It fails only if nothing useful could be read.
 pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
 
-/// What a reader is given.
+/// Input of a reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     /// All bytes of the file or member.
@@ -45,13 +44,12 @@ pub(crate) struct Input<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Makes a failure.
 pub(crate) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
     ExtractFailure { reason, detail: detail.into() }
 }
 
-/// Collects blocks, and refuses what goes beyond the limits. One sink serves the whole tree of a nested archive, so that
-/// its sums hold for the tree.
+/// Collects blocks and rejects those beyond the limits. One sink serves all levels of a nested archive, so its sums cover
+/// them all.
 #[derive(Debug)]
 pub(crate) struct Sink {
     document: Document,
@@ -60,12 +58,11 @@ pub(crate) struct Sink {
     inflated_bytes: u64,
     members: u32,
     cells: u64,
-    /// Path of archive members that is being read, outermost first.
+    /// Path of the current archive member, outermost first.
     member_path: Vec<String>,
 }
 
 impl Sink {
-    /// Makes an empty sink.
     pub(crate) fn new(limits: ExtractLimits) -> Sink {
         Sink {
             document: Document::default(),
@@ -78,12 +75,11 @@ impl Sink {
         }
     }
 
-    /// Adds a block; white space at its ends goes, an empty one is dropped, and of one that goes beyond the text limit what
-    /// is within it stays. Returns false once the limit is reached: the reader may stop, and whatever it still adds is
-    /// dropped.
+    /// Adds a block. White space at both ends is trimmed, an empty block is dropped, and one beyond the text limit is
+    /// truncated. Returns false once the limit is reached: the reader may stop, and further blocks are dropped.
     ///
-    /// A verbatim anchor must describe `text` exactly; its bytes are corrected for the white space that is cut off. From any
-    /// other text the soft hyphens go: they are no part of a word.
+    /// A verbatim anchor must describe `text` exactly; its bytes are adjusted for the trimmed white space. Soft hyphens are
+    /// removed from all other text, as they are not part of words.
     pub(crate) fn push(&mut self, kind: BlockKind, text: &str, anchor: Anchor) -> bool {
         if !anchor.verbatim && text.contains(SOFT_HYPHEN) {
             let lines = text.replace("\u{AD}\r\n", "").replace("\u{AD}\n", "");
@@ -127,7 +123,7 @@ impl Sink {
         is_whole
     }
 
-    /// Returns what of a text the limit has room for: all of it, or as much as ends at a good place.
+    /// Returns the prefix of a text that fits the limit: all of it, or up to a good break.
     fn within<'t>(&self, text: &'t str) -> &'t str {
         let left = usize::try_from(self.limits.text_bytes - self.text_bytes).unwrap_or(usize::MAX);
         if text.len() <= left {
@@ -138,22 +134,22 @@ impl Sink {
         text[..end].trim_end()
     }
 
-    /// Says whether the text limit is reached.
+    /// Returns whether the text limit is reached.
     pub(crate) fn is_full(&self) -> bool {
-        // Two-byte blocks cost a hundred times their text: their number is bounded too.
+        // A two-byte block costs a hundred times its text, so the number of blocks is limited too.
         self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MOST_BLOCKS
     }
 
-    /// Notes something that could not be read while the rest could.
+    /// Records a part that could not be read while the rest could.
     pub(crate) fn problem(&mut self, sentence: impl Into<String>) {
-        // A damaged file can have a problem per record: the first few tell it all.
+        // A damaged file can have a problem per record; the first few are enough.
         const MOST_PROBLEMS: usize = 20;
         if self.document.problems.len() < MOST_PROBLEMS {
             self.document.problems.push(sentence.into());
         }
     }
 
-    /// Sets the title of the file, unless it has one or we are inside an archive.
+    /// Sets the title of the file, unless it has one or the reader is inside an archive.
     pub(crate) fn title(&mut self, title: &str) {
         let title = title.trim();
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
@@ -162,7 +158,7 @@ impl Sink {
         }
     }
 
-    /// Notes the name of something that lies in the file: an attachment, a member, a sheet.
+    /// Records the name of an object in the file: an attachment, a member, a sheet.
     pub(crate) fn name(&mut self, name: &str) {
         let name = name.trim();
         if !name.is_empty() && self.document.names.len() < MOST_NAMES {
@@ -170,7 +166,7 @@ impl Sink {
         }
     }
 
-    /// Notes when a message was sent, in seconds since the epoch; what is attached to another was sent with it.
+    /// Records when a message was sent, in seconds since the epoch. Attached messages are ignored.
     pub(crate) fn sent(&mut self, seconds: i64) {
         if self.member_path.is_empty() {
             let (first, last) = self.document.sent.unwrap_or((seconds, seconds));
@@ -178,8 +174,8 @@ impl Sink {
         }
     }
 
-    /// Notes what the file refers to outside its text. What lies inside an archive refers to its neighbours there, which
-    /// are no files: left out.
+    /// Records a reference to something outside the text. References inside an archive are dropped, as their targets are
+    /// not files.
     pub(crate) fn link(&mut self, kind: LinkKind, target: &str, text: &str) {
         let (target, text) = (target.trim(), text.trim());
         let fits = !target.is_empty() && target.len() <= MOST_LINK_BYTES && self.document.links.len() < MOST_LINKS;
@@ -195,7 +191,7 @@ impl Sink {
         self.document.blocks.len()
     }
 
-    /// Says of every block added since `mark` which part of the file it is. Parts nest: the outer name comes first.
+    /// Labels every block added since `mark` with a part of the file. Parts nest: the outer name comes first.
     pub(crate) fn label_part(&mut self, mark: usize, part: &str) {
         for block in self.document.blocks.iter_mut().skip(mark) {
             block.anchor.part = Some(match block.anchor.part.take() {
@@ -205,8 +201,8 @@ impl Sink {
         }
     }
 
-    /// Says of the table that was added since `mark` which line of the file, or row of the sheet, each of its lines begins in.
-    /// Nothing is said where the anchor tells it already, and of rows that were cut.
+    /// Sets, for the table added since `mark`, the line of the file or row of the sheet in which each row begins. Does
+    /// nothing if the anchor implies it or if rows were truncated.
     pub(crate) fn number_rows(&mut self, mark: usize, rows: &[u32]) {
         let first = mark.min(self.document.blocks.len());
         let blocks = &mut self.document.blocks[first..];
@@ -221,22 +217,21 @@ impl Sink {
         }
     }
 
-    /// Gives direct access to the fields that only one reader sets (pages, media type).
+    /// Gives direct access to fields that only one reader sets (pages, media type).
     pub(crate) fn document(&mut self) -> &mut Document {
         &mut self.document
     }
 
-    /// Returns the limits.
     pub(crate) fn limits(&self) -> &ExtractLimits {
         &self.limits
     }
 
-    /// Marks the text as cut short by a limit.
+    /// Marks the text as truncated by a limit.
     pub(crate) fn truncate(&mut self) {
         self.document.truncated = true;
     }
 
-    /// Counts cells of a spreadsheet; false once the limit is reached.
+    /// Counts cells of a spreadsheet. Returns false once the limit is reached.
     pub(crate) fn count_cells(&mut self, cells: u64) -> bool {
         self.cells += cells;
         let within = self.cells <= self.limits.cells;
@@ -244,25 +239,25 @@ impl Sink {
         within
     }
 
-    /// Reads one compressed member or part to its end, counting what really comes out rather than what a header
-    /// promises. `compressed` is its size in the file.
+    /// Reads a compressed member or part to its end. Counts the actual output, not the size claimed by a header.
+    /// `compressed` is its size in the file.
     pub(crate) fn inflate_entry(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
         self.read_within(reader, self.limits.entry_bytes, self.most_by_ratio(compressed))
     }
 
-    /// Reads a compressed stream that may hold a whole archive: as [`Sink::inflate_entry`], but as much as memory has room for.
+    /// Reads a compressed stream that may hold a whole archive: like [`Sink::inflate_entry`], but limited only by memory.
     pub(crate) fn inflate_stream(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
         let beyond = compressed.saturating_sub(SMALL_FILE_BYTES).saturating_mul(STREAM_PER_BYTE);
         self.read_within(reader, MOST_STREAM_BYTES.saturating_add(beyond), self.most_by_ratio(compressed))
     }
 
-    /// Reads a stream that is not compressed, out of a container: it counts, but cannot be larger than the file.
+    /// Reads an uncompressed stream from a container. It counts as output, but cannot be larger than the file.
     pub(crate) fn copy(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
         self.read_within(reader, u64::MAX, u64::MAX)
     }
 
     fn most_by_ratio(&self, compressed: u64) -> u64 {
-        // Below, a few repeated lines reach any ratio honestly.
+        // Below this size, a few repeated lines legitimately reach any ratio.
         const RATIO_FROM: u64 = 1 << 20;
         compressed.saturating_mul(self.limits.ratio).max(RATIO_FROM)
     }
@@ -290,7 +285,7 @@ impl Sink {
         self.limits.inflated_bytes.saturating_sub(self.inflated_bytes)
     }
 
-    /// Goes into an archive member or attachment; pair with [`Sink::leave`]. Fails when nested or numerous beyond the limits.
+    /// Enters an archive member or attachment; pair with [`Sink::leave`]. Fails beyond the limits of depth and number.
     pub(crate) fn enter(&mut self, name: &str) -> ReadResult {
         self.members += 1;
         if self.members > self.limits.members {
@@ -304,33 +299,31 @@ impl Sink {
         Ok(())
     }
 
-    /// Says whether there may be another member.
+    /// Returns whether another member may be entered.
     pub(crate) fn may_enter(&self) -> bool {
         self.members < self.limits.members
     }
 
-    /// Leaves the member.
     pub(crate) fn leave(&mut self) {
         self.member_path.pop();
     }
 
-    /// Returns the name of the archive member or attachment that is being read, as its container has it.
+    /// Returns the name of the current archive member or attachment, as stored in its container.
     pub(crate) fn member(&self) -> Option<&str> {
         self.member_path.last().map(String::as_str)
     }
 
-    /// Says whether we are inside an archive member.
+    /// Returns whether the reader is inside an archive member.
     pub(crate) fn in_member(&self) -> bool {
         !self.member_path.is_empty()
     }
 
-    /// Gives the document.
     pub(crate) fn finish(self) -> Document {
         self.document
     }
 }
 
-/// Makes the anchor of a text one of a part of it.
+/// Narrows the anchor of a text to a part of it.
 fn narrow(anchor: &mut Anchor, text: &str, part: &str) {
     let cut = part.as_ptr() as usize - text.as_ptr() as usize;
     anchor.byte_start = anchor.byte_start.map(|start| start + cut as u64);
@@ -340,7 +333,7 @@ fn narrow(anchor: &mut Anchor, text: &str, part: &str) {
     anchor.line_end = anchor.line_start.map(|line| line + part.matches('\n').count() as u32);
 }
 
-/// Reads to the end with little room to spare: a buffer that doubles takes twice the memory that the limit is about.
+/// Reads to the end with little unused capacity: doubling a buffer would take twice the memory that the limit allows.
 fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     const SMALLEST: usize = 64 << 10;
     loop {
@@ -352,7 +345,7 @@ fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<
     }
 }
 
-/// Cuts leading and trailing lines that are blank, but keeps indentation.
+/// Trims leading and trailing blank lines, but keeps indentation.
 fn trim_blank_lines(text: &str) -> &str {
     let text = text.trim_end();
     let first = text.len() - text.trim_start().len();
@@ -369,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_hyphens_go_from_all_but_verbatim_text() {
+    fn soft_hyphens_are_removed_unless_verbatim() {
         let mut sink = sink(ExtractLimits::default());
         sink.push(BlockKind::Paragraph, "acous\u{AD}tical mini\u{AD}\nmization", Anchor::default());
         sink.push(BlockKind::Paragraph, "a\u{AD}b", Anchor { verbatim: true, ..Anchor::default() });
@@ -378,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verbatim_anchor_follows_the_trim() {
+    fn verbatim_anchor_is_adjusted_for_trimming() {
         let mut sink = sink(ExtractLimits::default());
         let anchor = Anchor {
             byte_start: Some(10),
@@ -396,17 +389,17 @@ mod tests {
     }
 
     #[test]
-    fn inflating_stops_at_the_limit_of_the_whole_tree() {
+    fn inflate_stops_at_total_limit() {
         let mut sink = sink(ExtractLimits { inflated_bytes: 10, ..ExtractLimits::default() });
         assert_eq!(sink.inflate_entry(&b"12345678"[..], 8).unwrap().len(), 8);
         assert_eq!(sink.inflate_entry(&b"123"[..], 3).unwrap_err().reason, Reason::DecompressionLimit);
     }
 
     #[test]
-    fn one_part_may_not_be_large_nor_grow_a_hundredfold() {
+    fn inflate_entry_enforces_size_and_ratio_limits() {
         let zeros = |bytes: u64| std::io::repeat(0).take(bytes);
         let mut sink = sink(ExtractLimits::default());
-        assert!(sink.inflate_entry(zeros(1 << 20), 1).is_ok(), "what is small may have any ratio");
+        assert!(sink.inflate_entry(zeros(1 << 20), 1).is_ok(), "small output may have any ratio");
         let failed = sink.inflate_entry(zeros((1 << 20) + 1), 1_000).unwrap_err();
         assert_eq!(failed.reason, Reason::DecompressionLimit);
         assert!(failed.detail.contains("100 times"), "{}", failed.detail);
@@ -416,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_be_as_large_as_the_memory_that_its_file_is_given() {
+    fn inflate_stream_limit_grows_with_file_size() {
         let inflated = |bytes: u64, compressed: u64| {
             sink(ExtractLimits::default()).inflate_stream(std::io::repeat(0).take(bytes), compressed)
         };
@@ -433,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn nesting_stops_at_the_limit() {
+    fn enter_fails_at_depth_limit() {
         let mut sink = sink(ExtractLimits { depth: 1, ..ExtractLimits::default() });
         sink.enter("a.zip").unwrap();
         assert_eq!(sink.enter("b.zip").unwrap_err().reason, Reason::TooDeep);
     }
 
     #[test]
-    fn text_beyond_the_limit_is_dropped_and_said_so() {
+    fn text_over_limit_is_dropped_and_marked() {
         let mut sink = sink(ExtractLimits { text_bytes: 4, ..ExtractLimits::default() });
         assert!(sink.push(BlockKind::Paragraph, "abcd", Anchor::default()));
         assert!(!sink.push(BlockKind::Paragraph, "efgh", Anchor::default()));
@@ -450,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_larger_than_the_limit_is_cut_there_and_said_so() {
+    fn block_over_limit_is_cut_and_marked() {
         const MOST: usize = 20_000;
         let mut sink = sink(ExtractLimits { text_bytes: MOST as u64, ..ExtractLimits::default() });
         let text = format!(" {}", "one line of some length\n".repeat(4_000));
@@ -467,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_is_cut_at_the_limit_and_no_byte_grows_beyond_it() {
+    fn text_limit_splits_no_secret_and_is_never_exceeded() {
         let key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
         for (text, expected) in [(format!("see {key}"), "see"), ("\0".repeat(99), "\u{FFFD}\u{FFFD}\u{FFFD}")] {
             let mut sink = sink(ExtractLimits { text_bytes: 11, ..ExtractLimits::default() });
@@ -477,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_sent_when_it_says_and_what_is_attached_says_nothing() {
+    fn sent_time_ignores_attached_messages() {
         let mut sink = sink(ExtractLimits::default());
         [30, 10, 20].into_iter().for_each(|it| sink.sent(it));
         sink.enter("forwarded.eml").unwrap();
@@ -489,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_cut_where_it_is_none_any_more() {
+    fn long_title_is_truncated() {
         let mut sink = sink(ExtractLimits::default());
         sink.title(&"word ".repeat(100_000));
         assert_eq!(sink.finish().title.unwrap().len(), MOST_TITLE_BYTES - 1);

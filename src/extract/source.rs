@@ -1,6 +1,6 @@
-//! Text with its place in the file: what every line-based reader works on.
+//! Text with its position in the file, shared by all line-based readers.
 //!
-//! A reader says which range of the text is a block; the anchors follow from that.
+//! A reader selects the range of a block; the anchors follow from it.
 
 use std::ops::Range;
 
@@ -9,13 +9,12 @@ use crate::extract::encoding::Text;
 use crate::model::{Anchor, BlockKind};
 use crate::secrets;
 
-/// Longest block in bytes, unless it is a key. A chunk holds about a thousand, so longer blocks only make later stages handle megabytes.
+/// Longest block in bytes, unless it is a key. A chunk holds about a thousand; longer blocks only burden later stages.
 pub(crate) const BLOCK_BYTES: usize = 8 << 10;
 
-/// Decoded text that knows its lines and its place in the file.
+/// Decoded text with its lines and its position in the file.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    /// The text.
     pub(crate) text: &'a str,
     offset: Option<u64>,
     newlines: Vec<usize>,
@@ -25,19 +24,18 @@ pub(crate) struct Source<'a> {
 /// A line without its line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// Its text.
     pub(crate) text: &'a str,
-    /// Its first byte in [`Source::text`].
+    /// Offset of its first byte in [`Source::text`].
     pub(crate) start: usize,
 }
 
 impl Line<'_> {
-    /// Returns one past its last byte.
+    /// Returns the offset after its last byte.
     pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 
-    /// Returns the bytes in [`Source::text`] of `part`, which must be a slice of this line.
+    /// Returns the range in [`Source::text`] of `part`, which must be a slice of this line.
     pub(crate) fn range_of(&self, part: &str) -> Range<usize> {
         let start = self.start + (part.as_ptr() as usize - self.text.as_ptr() as usize);
         start..start + part.len()
@@ -50,12 +48,11 @@ impl<'a> Source<'a> {
         Source { text: &text.text, offset: text.offset, newlines: newlines(&text.text), anchored: true }
     }
 
-    /// Makes a source of text that stands nowhere in the file as such, e.g. a decoded mail body: no lines, no bytes.
+    /// Makes a source of text that is not in the file verbatim, e.g. a decoded mail body: no lines, no bytes.
     pub(crate) fn detached(text: &'a str) -> Source<'a> {
         Source { text, offset: None, newlines: Vec::new(), anchored: false }
     }
 
-    /// Returns the lines.
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
         let mut next = 0;
         self.text.split_inclusive('\n').map(move |line| {
@@ -65,7 +62,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the anchor of a range, verbatim when the file is UTF-8.
+    /// Returns the anchor of a range; verbatim if the file is UTF-8.
     pub(crate) fn anchor(&self, range: &Range<usize>) -> Anchor {
         if !self.anchored {
             return Anchor::default();
@@ -81,7 +78,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Adds the text of a range as it stands, in pieces of at most [`BLOCK_BYTES`]. False when the sink is full.
+    /// Adds the text of a range verbatim, in pieces of at most [`BLOCK_BYTES`]. Returns false if the sink is full.
     pub(crate) fn push(&self, sink: &mut Sink, kind: BlockKind, range: Range<usize>) -> bool {
         self.push_symbol(sink, kind, range, None)
     }
@@ -100,19 +97,19 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the parts of a range that make one block each.
+    /// Returns the parts of a range that become one block each.
     fn pieces(&self, kind: BlockKind, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let keep_indent = kind == BlockKind::Code;
         pieces(self.text, self.trim(range, keep_indent)).map(move |piece| self.trim(piece, keep_indent))
     }
 
-    /// Adds text made from a range but not equal to it, e.g. a table row without its borders.
+    /// Adds text derived from a range but not equal to it, e.g. a table row without its borders.
     pub(crate) fn push_made(&self, sink: &mut Sink, kind: BlockKind, text: &str, range: Range<usize>) -> bool {
         let anchor = Anchor { verbatim: false, ..self.anchor(&self.trim(range, false)) };
         pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
     }
 
-    /// Adds text that was made line by line, each with the byte where what it was made of begins.
+    /// Adds text derived line by line. Each line has the offset at which its source begins.
     pub(crate) fn push_lines(
         &self,
         sink: &mut Sink,
@@ -132,7 +129,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Narrows the anchor of made text to some of its lines, and says which lines of the file they leave out.
+    /// Narrows the anchor of derived text to some of its lines, and records the gaps in the lines of the file.
     fn anchor_of_lines(&self, whole: &Anchor, lines: &[(usize, String)], held: Range<usize>) -> Anchor {
         let mut anchor = whole.clone();
         let (Some(end), Some(from)) = (whole.line_end, lines.get(held.start)) else { return anchor };
@@ -146,7 +143,7 @@ impl<'a> Source<'a> {
             }
             next = line + 1;
         }
-        // Behind the last line there may be more of what it was made of.
+        // The source may continue after the last line.
         let end = if held.end >= lines.len() { end.max(next - 1) } else { next - 1 };
         if end >= next {
             gaps.push((held.len() as u32, end + 1 - next));
@@ -155,7 +152,7 @@ impl<'a> Source<'a> {
         anchor
     }
 
-    /// Cuts white space off both ends, so that line numbers name lines with text. Code keeps its indentation.
+    /// Trims white space at both ends, so that line numbers refer to lines with text. Code keeps its indentation.
     fn trim(&self, range: Range<usize>, keep_indent: bool) -> Range<usize> {
         let text = &self.text[range.clone()];
         let end = range.start + text.trim_end().len();
@@ -166,7 +163,7 @@ impl<'a> Source<'a> {
         start.min(end)..end
     }
 
-    /// Returns the lines in which these bytes stand; none of a text that stands nowhere as such.
+    /// Returns the line numbers of these offsets; empty for a detached source.
     pub(crate) fn lines_at(&self, bytes: &[usize]) -> Vec<u32> {
         if self.anchored { bytes.iter().map(|it| self.line_of(*it)).collect() } else { Vec::new() }
     }
@@ -184,8 +181,8 @@ fn newlines(text: &str) -> Vec<usize> {
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
 }
 
-/// Cuts a range into pieces of at most [`BLOCK_BYTES`], after a line end if one is near, else after a space, else
-/// anywhere between two characters, but never through a key or token.
+/// Cuts a range into pieces of at most [`BLOCK_BYTES`]: after a nearby line end, else after a space, else between any two
+/// characters, but never inside a secret.
 pub(crate) fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut rest = range;
     std::iter::from_fn(move || {
@@ -207,8 +204,8 @@ pub(crate) fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Ra
     })
 }
 
-/// Moves a cut that lies in a secret before it, and behind one that the text begins with: keys are blacked out piece by
-/// piece, and of a part nobody knows what it is.
+/// Moves a cut inside a secret to the start of the secret, or to its end if the text begins with it. The secret scan sees
+/// one piece at a time, and cannot recognize a part of a key.
 pub(crate) fn beside_secrets(text: &str, at: usize) -> usize {
     match secrets::whole_at(text, at) {
         Some(whole) if whole.start > 0 => whole.start,
@@ -224,7 +221,7 @@ mod tests {
     use crate::model::ExtractLimits;
 
     #[test]
-    fn long_text_is_cut_at_line_ends_and_loses_nothing() {
+    fn long_text_is_cut_at_line_ends_without_loss() {
         let text = "one line of some length\n".repeat(2_000);
         let decoded = decode(text.as_bytes(), None);
         let mut sink = Sink::new(ExtractLimits::default());
@@ -241,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_any_break_is_cut_between_characters() {
+    fn line_without_spaces_is_cut_between_characters() {
         let text = "é".repeat(BLOCK_BYTES);
         assert_eq!(pieces(&text, 0..text.len()).map(|it| text[it].len()).sum::<usize>(), text.len());
     }
 
     #[test]
-    fn lines_know_their_bytes_whatever_the_line_end() {
+    fn lines_have_byte_ranges_for_all_line_ends() {
         let decoded = decode(b"a\r\n\nb", None);
         let source = Source::new(&decoded);
         let lines: Vec<_> = source.lines().map(|line| (line.text, line.start..line.end())).collect();

@@ -1,11 +1,11 @@
-//! Subtitles (SubRip and WebVTT): what is said, without times, numbers and styling.
+//! Subtitles (SubRip and WebVTT): the spoken text without times, numbers and styling.
 
 use crate::extract::encoding::decode;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Cues are joined up to this many bytes: alone they are too short to be found by meaning.
+/// Cues are joined up to this many bytes: a single cue is too short for semantic search.
 const PASSAGE_BYTES: usize = 1_000;
 
 /// Reads a subtitle file.
@@ -43,7 +43,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Removes `<i>`, `<v Name>` and `{\an8}`; a voice keeps its name.
+/// Removes `<i>`, `<v Name>` and `{\an8}`; the name of a voice is kept.
 fn without_tags(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_and_styles_of_webvtt_are_left_out() {
+    fn webvtt_notes_and_styles_are_skipped() {
         let text = "WEBVTT - x\n\nNOTE\nno\n\nSTYLE\n::cue {}\n\n00:01.000 --> 00:02.000\n<v Ann>Hi there\n";
         check(text, "Ann: Hi there", (10, 10));
     }

@@ -1,6 +1,6 @@
 //! Plain text and logs: paragraphs between blank lines.
 //!
-//! No structure is guessed: what looks like a heading in plain text is left in its paragraph.
+//! No structure is guessed: text that looks like a heading stays in its paragraph.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_part_paragraphs_and_anchors_are_exact() {
+    fn blank_lines_separate_paragraphs_with_exact_anchors() {
         let bytes = b"\xEF\xBB\xBF\r\nOne\r\ntwo.\r\n \r\n\r\n  Three\r\n";
         let document = check(bytes);
         let found: Vec<_> = document
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn another_encoding_keeps_lines_but_promises_no_bytes() {
+    fn other_encoding_has_lines_but_no_byte_ranges() {
         let (bytes, _, _) = encoding_rs::WINDOWS_1251.encode("Это первая строка.\n\nА это вторая строка текста.");
         let document = check(&bytes);
         assert_eq!(document.blocks[1].text, "А это вторая строка текста.");

@@ -1,7 +1,7 @@
-//! The worker process: takes jobs from its standard input until that closes.
+//! The worker process: handles jobs from its standard input until that closes.
 //!
-//! It opens no file and no socket; all it has is the socket it was born with and the files that come through it, and
-//! from the first of them on it could not do otherwise: see `jail`.
+//! It opens no file and no socket. It uses only the socket it was started with and the files that arrive over it. Before
+//! the first of them, `jail` removes all other rights.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -16,59 +16,59 @@ use crate::extract::{Tools, descriptor, dispatch, extract_bytes, failure, jail, 
 use crate::machine::{self, Disk};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MOST_FILE_BYTES, Reason};
 
-/// Nested data takes stack; native readers recurse too.
+/// Nested data needs stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;
-/// A question waits for a skill, so it stands less far behind than reading files does.
+/// A question waits for a skill, so its priority is higher than that of extraction.
 const QUESTION_NICENESS: i32 = 5;
-/// The socket, the standard streams, one file, and some that libraries open for a moment.
+/// The socket, the standard streams, one file, and some that libraries open temporarily.
 const MOST_DESCRIPTORS: u64 = 32;
-/// What a file of up to [`SMALL_FILE_BYTES`] may take: the text of a document, its tree and the parts it is inflated from.
-/// Honest files of that size, with 50 MiB of XML or a million cells in them, take less. With what libraries and code take on
-/// the way the process grows by 256 MiB at most.
+/// Memory for a file of up to [`SMALL_FILE_BYTES`]: the text of a document, its tree and its inflated parts. Valid files of
+/// that size, with 50 MiB of XML or a million cells, need less. Including libraries and code, the process grows by at most
+/// 256 MiB.
 pub(crate) const LEAST_MEMORY_BYTES: u64 = 240 << 20;
 /// See [`LEAST_MEMORY_BYTES`].
 pub(crate) const SMALL_FILE_BYTES: u64 = 10 << 20;
-/// A reader may hold what a file has beyond that in so many copies and forms.
+/// Additional memory per byte beyond a small file: a reader may hold this many copies or forms of it.
 pub(crate) const MEMORY_PER_BYTE: u64 = 4;
-/// Pages of the program and its libraries that are resident only once a reader has come by; they are counted in advance.
+/// Pages of the program and its libraries that become resident only when a reader uses them; counted in advance.
 const PROGRAM_BYTES: u64 = 48 << 20;
-/// What networks fetch at once, and use a part of.
+/// Memory that neural networks allocate at once but use only partly.
 const NETWORKS_BYTES: u64 = 256 << 20;
-/// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
+/// CPU time limit of the process, in time limits of one job: a backstop if the pool does not enforce the limit.
 const CPU_TIMES: u64 = 200;
-/// Seconds of processor time between being told that they are used up and being killed.
+/// Seconds of CPU time between the warning signal and the kill.
 const CPU_GRACE: u64 = 5;
 
-/// A skill as the worker knows it: a name and what to do with the bytes of a file.
+/// A skill as known to the worker: a name and a function for the bytes of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillHandler {
-    /// Name that jobs call it by.
+    /// Name by which jobs select it.
     pub name: &'static str,
-    /// Opens libraries and models before there are limits. What is missing then may be there when a job comes.
+    /// Opens libraries and models before limits apply. Missing ones may become available before a job arrives.
     pub prepare: fn(&Tools),
-    /// Runs it. A panic inside is a failure of the file.
+    /// Runs the skill. A panic becomes a failure of the file.
     pub run: fn(&SkillInput<'_>) -> Result<Document, ExtractFailure>,
 }
 
-/// What a skill is given.
+/// Input of a skill.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillInput<'a> {
     /// All bytes of the file.
     pub bytes: &'a [u8],
     /// File name, for its extension.
     pub name: &'a str,
-    /// What it is asked to do.
+    /// Parameters of the run.
     pub job: &'a SkillJob,
-    /// Bounds on what it gives.
+    /// Limits of the result.
     pub limits: &'a ExtractLimits,
 }
 
 /// Runs a worker on its standard input, which must be a Unix socket, until that closes. Call it before anything else is
-/// started: its limits are meant for the whole process. `skills` are those that jobs can name.
+/// started: its limits apply to the whole process. Jobs can select from `skills`.
 ///
 /// # Errors
 ///
-/// When the socket breaks or a limit cannot be set; the worker should then exit.
+/// Fails if the socket breaks or a limit cannot be set; the worker should then exit.
 pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     jail::close_inherited();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -77,12 +77,12 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
         (&socket).read_exact(&mut prefix)?;
         read_content(&socket, prefix)?
     };
-    // A panic is caught and told to the pool; printing it would only fill a pipe, and may show what is in a file.
+    // A panic is caught and reported to the pool. Printing it would only fill a pipe, and may reveal file content.
     panics::note_places();
     let mut status = File::open("/proc/self/status")?;
     jail::drop_privileges();
     let files_locked = jail::lock_files(&setup.tools);
-    // Libraries have to be open before there are too few descriptors, calls and bytes of memory to load them.
+    // Libraries must be loaded before the limits on descriptors, system calls and memory apply.
     pdf::load(&setup.tools);
     skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));
     let memory = restrict(&setup, &mut status)?;
@@ -90,34 +90,34 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     let open = files_locked.and_then(|()| jail::lock_calls()).err();
     let station = Station { setup, skills, memory: Some(memory), jailed: open.is_none() };
     let jobs = move || {
-        // Only now: whoever has said it can take a file, and what happens from then on is the file's doing.
+        // Sent last: from here on the worker accepts files, and any failure is attributed to the file.
         (&socket).write_all(&protocol::encode(&Hello { open })?)?;
         serve(&socket, &station)
     };
     let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
-    thread.join().map_err(|_| io::Error::other("the thread of the worker panicked"))?
+    thread.join().map_err(|_| io::Error::other("the worker thread panicked"))?
 }
 
-/// What a worker works with.
+/// State of a worker.
 struct Station {
     setup: Setup,
     skills: &'static [SkillHandler],
-    /// None where no limit depends on it.
+    /// `None` if no limit depends on it.
     memory: Option<Memory>,
     jailed: bool,
 }
 
-/// Bytes of memory that a worker can write to.
+/// Writable memory of a worker, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    /// Had before its first file; do not count.
+    /// Used before the first file; not counted.
     data: u64,
-    /// May come to that, so that it stays within its limit of resident memory.
+    /// Limit beyond `data` that keeps resident memory within its limit.
     most: u64,
 }
 
-/// Limits this process: memory, descriptors, time; no files written, no core dumps; gone when the daemon is. Returns
-/// the memory that it may have.
+/// Limits this process: memory, descriptors, CPU time; no file writes, no core dumps; it ends with the daemon. Returns its
+/// memory budget.
 fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     let limits = &setup.limits;
     let limit = |resource, most: u64| bound(resource, most, most);
@@ -127,10 +127,10 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     status.read_to_string(&mut text)?;
     let size = |key| status_bytes(&text, key).unwrap_or(0);
     let memory = u64::from(limits.memory_mib) << 20;
-    // Addresses are not memory. What is mapped already (the program, the PDF library, the allocator's reserve) does not
-    // count, and allocators ask for more than they use.
+    // Address space is not memory: existing mappings (the program, the PDF library, the allocator's reserve) do not count,
+    // and allocators reserve more than they use.
     limit(Resource::As, size("VmSize:") + 2 * memory + STACK_BYTES as u64)?;
-    // This is what can really be written to, and thereby become resident.
+    // Writable memory, which may become resident in full.
     let data = size("VmData:") + STACK_BYTES as u64;
     let most = match setup.for_questions {
         true => memory + NETWORKS_BYTES,
@@ -141,10 +141,10 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     limit(Resource::Nofile, MOST_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
     let processor = u64::from(limits.seconds) * CPU_TIMES;
-    // At the first of the two the system says why, at the second it kills as anybody might.
+    // The kernel sends SIGXCPU at the first limit, and SIGKILL at the second, which looks like a kill from outside.
     bound(Resource::Cpu, processor, processor + CPU_GRACE)?;
     if setup.for_questions {
-        // Failing to be nice is no reason not to work.
+        // The worker runs even if this fails.
         rustix::process::nice(QUESTION_NICENESS).ok();
     } else {
         machine::step_back(Disk::Idle);
@@ -152,8 +152,8 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     Ok(Memory { data, most })
 }
 
-/// Gives a job memory by the size of its file, at most what the worker may have at all. A skill has all of that: what
-/// models take does not depend on the file.
+/// Sets the memory limit of a job by the size of its file, within the limit of the worker. A skill gets all of it: the
+/// memory of models does not depend on the file.
 fn grant_memory(size: u64, task: &Task, station: &Station) -> io::Result<()> {
     let Some(Memory { data, most }) = station.memory else { return Ok(()) };
     let granted = match task {
@@ -166,14 +166,14 @@ fn grant_memory(size: u64, task: &Task, station: &Station) -> io::Result<()> {
     bound(Resource::Data, data + granted, data + most)
 }
 
-/// Sets a limit, and how far it may be raised later; neither beyond what this process may have anyway.
+/// Sets a limit and its later maximum, both within the current maximum of this process.
 fn bound(resource: Resource, now: u64, most: u64) -> io::Result<()> {
     let given = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     setrlimit(resource, Rlimit { current: Some(now.min(given)), maximum: Some(most.min(given)) })?;
     Ok(())
 }
 
-/// Returns a size out of the text of `/proc/<process>/status`, in bytes.
+/// Returns a size from the text of `/proc/<process>/status`, in bytes.
 pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
@@ -214,7 +214,7 @@ fn work(file: &File, job: &Job, station: &Station) -> Reply {
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` says why"));
+        return Err(failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {
@@ -225,10 +225,10 @@ fn work(file: &File, job: &Job, station: &Station) -> Reply {
     }
 }
 
-/// Says whether a way out of the jail was barred: a failure is what is hoped for.
+/// Tries a way out of the jail. A document with text means that it was barred; the text is the error.
 fn escape(name: &str, path: &std::path::Path) -> Reply {
     let text = match jail::escape::attempt(name, path) {
-        None => return Err(failure(Reason::UnsupportedType, format!("unknown way out `{name}`"))),
+        None => return Err(failure(Reason::UnsupportedType, format!("unknown escape attempt `{name}`"))),
         Some(Ok(())) => return Ok(Document::default()),
         Some(Err(error)) => error.to_string(),
     };
@@ -240,10 +240,10 @@ fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
     let unknown = || failure(Reason::UnsupportedType, format!("unknown skill `{}`", input.job.skill));
     let handler = skills.iter().find(|it| it.name == input.job.skill).ok_or_else(unknown)?;
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (handler.run)(input)));
-    outcome.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the skill gave up on it")))
+    outcome.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the skill panicked")))
 }
 
-/// Reads from the start, wherever the descriptor stands: it shares its position with the process it came from.
+/// Reads from offset 0 whatever the position of the descriptor, which is shared with the sending process.
 fn read_file(file: &File, task: &Task, station: &Station) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();
     if size > MOST_FILE_BYTES {
@@ -254,7 +254,7 @@ fn read_file(file: &File, task: &Task, station: &Station) -> io::Result<Option<V
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], filled as u64) {
-            // It shrank meanwhile; the watcher will say so.
+            // The file was truncated meanwhile; the watcher will report it.
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -270,14 +270,14 @@ mod tests {
     use super::*;
     use std::io::SeekFrom;
 
-    /// A worker that is this process: without limits on memory, and taken to be jailed.
+    /// State of a worker in this process: without memory limits, and assumed to be jailed.
     fn station(skills: &'static [SkillHandler]) -> Station {
         let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
         Station { setup, skills, memory: None, jailed: true }
     }
 
     #[test]
-    fn a_file_is_read_from_its_start_wherever_it_stands() {
+    fn file_is_read_from_start_at_any_position() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         file.seek(SeekFrom::End(0)).unwrap();
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_beyond_the_limit_is_not_read() {
+    fn file_over_size_limit_is_not_read() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(MOST_FILE_BYTES + 1).unwrap();
         assert_eq!(read_file(&file, &Task::Extract, &station(&[])).unwrap(), None);
     }
 
     #[test]
-    fn jobs_are_answered_in_order_until_the_socket_closes() {
+    fn jobs_are_answered_in_order_until_socket_closes() {
         let (here, there) = UnixStream::pair().unwrap();
         let worker = std::thread::spawn(move || serve(&there, &station(&[])));
         for text in ["one", "two"] {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_jail_only_plain_text_is_read() {
+    fn without_jail_only_plain_text_is_read() {
         for (name, content) in [("a.txt", "text"), ("a.md", "# text"), ("a.csv", "a,b\n1,2"), ("a.json", "{}")] {
             assert!(read_without_jail(name, content.as_bytes(), JailMode::Required).is_ok(), "{name}");
         }
@@ -351,18 +351,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_jail_everything_is_read_where_the_owner_said_so() {
+    fn optional_jail_reads_all_files_without_jail() {
         assert!(read_without_jail("a.html", b"<html><p>x", JailMode::Optional).is_ok());
     }
 
     #[test]
-    fn a_skill_is_found_by_its_name_and_gets_the_bytes() {
+    fn skill_is_selected_by_name() {
         assert_eq!(check_skill("shout").unwrap().title.as_deref(), Some("CONTENT"));
         assert_eq!(check_skill("whisper").unwrap_err().reason, Reason::UnsupportedType);
     }
 
     #[test]
-    fn a_skill_that_panics_fails_the_file_and_not_the_worker() {
+    fn panicking_skill_fails_only_the_file() {
         assert_eq!(check_skill("panic").unwrap_err().reason, Reason::Damaged);
     }
 }

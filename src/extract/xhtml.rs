@@ -1,6 +1,6 @@
-//! Chapters of e-books and HTML imported into office documents: well-formed enough to be read as XML.
+//! XHTML: chapters of e-books and HTML imported into office documents, which are well-formed enough for an XML parser.
 //!
-//! Web pages, which need the rules of HTML, are read elsewhere.
+//! Web pages, which need the parsing rules of HTML, are read by `html`.
 
 use crate::extract::ooxml::{one_line, table_row};
 use crate::extract::package::check_flaw;
@@ -8,7 +8,7 @@ use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{ReadResult, Sink};
 use crate::model::{Anchor, BlockKind};
 
-/// Adds the blocks of a page, each with that anchor.
+/// Adds the blocks of a page, each with `anchor`.
 pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResult {
     let tree = Tree::parse(xml);
     let top = tree.top();
@@ -21,10 +21,10 @@ pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResu
 struct Walker<'s> {
     sink: &'s mut Sink,
     anchor: &'s Anchor,
-    /// Running text of the block that is being read.
+    /// Running text of the open block.
     text: String,
     kind: BlockKind,
-    /// Whether it is set apart as somebody's words.
+    /// Whether the text is inside a block quotation.
     quoted: bool,
 }
 
@@ -81,7 +81,7 @@ impl Walker<'_> {
         self.kind = outer;
     }
 
-    /// Adds running text, with white space as a browser shows it.
+    /// Adds running text, with white space collapsed as in a browser.
     fn running(&mut self, text: &str) {
         if text.starts_with(|it: char| it.is_ascii_whitespace()) && !self.text.ends_with([' ', '\n']) {
             self.text.push(' ');
@@ -115,7 +115,7 @@ impl Walker<'_> {
         let is_cell = |it: &Node<'_>| matches!(it.name(), "td" | "th");
         let widest = rows.iter().map(|row| row.children().filter(is_cell).count()).max().unwrap_or(0);
         if widest <= 1 {
-            // One column is layout, not a table.
+            // A single column is page layout, not a table.
             return rows
                 .into_iter()
                 .for_each(|row| row.children().filter(is_cell).for_each(|it| self.block(it, self.kind)));
@@ -129,7 +129,7 @@ impl Walker<'_> {
     }
 }
 
-/// Collects the rows of a table, not those of tables in it.
+/// Collects the rows of a table without those of nested tables.
 fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
@@ -140,7 +140,7 @@ fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the text of a cell with a space where a block begins.
+/// Returns the text of a cell with spaces between its blocks.
 fn spaced_text(cell: Node<'_>) -> String {
     let mut text = String::new();
     for node in cell.descendants() {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_have_their_kinds() {
+    fn elements_map_to_block_kinds() {
         check(
             "<h2>A <i>b</i></h2>loose <p>text<b>bold</b>\n more<br/>line</p><ul><li><p>one</p></li><li>two</li></ul>",
             "2 A b\np loose\np textbold more / line\n- one\n- two",
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_apart_as_a_quotation_is_a_part_of_its_own() {
+    fn block_quotation_is_labelled_as_quote() {
         let mut sink = Sink::new(ExtractLimits::default());
         let anchor = Anchor { part: Some("chapter 2".into()), ..Anchor::default() };
         let page = "<html><body>before<blockquote><p>one</p>two</blockquote><p>after</p></body></html>";
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_become_rows_and_layout_becomes_text() {
+    fn data_table_becomes_rows_and_layout_table_text() {
         check(
             "<table><caption>C</caption><thead><tr><th>a</th><th>b</th></tr></thead><tr><td><p>1</p><p>2</p></td><td/></tr></table>",
             "p C\nt a | b / 1 2",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_cut_off_keeps_what_is_there() {
+    fn truncated_page_keeps_its_text() {
         let mut sink = Sink::new(ExtractLimits::default());
         read_text("<html><body><p>one</p><p>two", &Anchor::default(), &mut sink).unwrap();
         let document = sink.finish();

@@ -1,6 +1,6 @@
 //! XML: text by element, with the headings, tables and lists of articles (JATS), patents and DocBook; SVG text.
 //!
-//! No entity is expanded except the five of XML and numeric ones, nothing external is read, and nesting costs no
+//! Only the five predefined entities and numeric references are expanded, nothing external is read, and nesting uses no
 //! stack.
 
 use quick_xml::Reader;
@@ -11,16 +11,16 @@ use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{BlockKind, Reason};
 
-/// Deeper is an attack, not a document.
+/// Deeper nesting is an attack, not a document.
 const MOST_DEPTH: usize = 4_096;
-/// Rows of one table block: about what a chunk holds.
+/// Rows per table block: about the size of a chunk.
 const ROWS: usize = 30;
-/// Values of data files are joined up to this many bytes: alone they are too short to be found.
+/// Values of data files are joined up to this many bytes: a single value is too short for search.
 const JOINED_BYTES: usize = 1_000;
 /// Only text shorter than this is joined.
 const SHORT_BYTES: usize = 80;
 
-/// Elements that stand within a line.
+/// Inline elements.
 const INLINE: [&str; 44] = [
     "a",
     "abbrev",
@@ -68,7 +68,7 @@ const INLINE: [&str; 44] = [
     "xref",
 ];
 
-/// Elements whose parts, elements themselves, belong on one line.
+/// Elements with children that belong on one line.
 const JOINED: [&str; 16] = [
     "ref",
     "contrib",
@@ -88,7 +88,7 @@ const JOINED: [&str; 16] = [
     "dc",
 ];
 
-/// Elements whose content is not for readers.
+/// Elements without readable content.
 const SKIPPED: [&str; 5] = ["style", "script", "metadata", "annotation", "annotation-xml"];
 
 /// Reads an XML file.
@@ -115,7 +115,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
             Ok(Event::Eof) => break,
             Ok(_) => {}
             Err(error) => {
-                walk.sink.problem(format!("XML is damaged, the rest is not read: {error}"));
+                walk.sink.problem(format!("XML is damaged, the rest is skipped: {error}"));
                 break;
             }
         }
@@ -139,7 +139,7 @@ fn stated_encoding(bytes: &[u8]) -> Option<&str> {
 struct Walk<'a> {
     source: &'a Source<'a>,
     sink: &'a mut Sink,
-    /// Where the parser stands in the text.
+    /// Current offset of the parser in the text.
     at: usize,
     open: Vec<String>,
     /// Depth at which skipping began.
@@ -148,7 +148,7 @@ struct Walk<'a> {
     joined: Option<usize>,
     text: String,
     start: usize,
-    /// Short texts that wait to be joined, and where they began.
+    /// Short texts to be joined, and the offset of the first.
     short: String,
     short_start: usize,
     cells: Vec<String>,
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
         if self.skip.is_some() || !readable {
             return;
         }
-        // Of a formula given twice, the TeX is the one that somebody may search for.
+        // Of a formula given in two forms, the TeX source is the searchable one.
         let is = |name: &str| self.open.iter().any(|it| it == name);
         if is("math") && is("alternatives") {
             return;
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Ends the open block, or within one that joins its parts, sets a space.
+    /// Ends the open block, or inserts a space inside an element that joins its children.
     fn boundary(&mut self) {
         if self.joined.is_some() {
             if !self.text.ends_with(char::is_whitespace) && !self.text.is_empty() {
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
         self.source.push_made(self.sink, BlockKind::Paragraph, &text, self.short_start..end);
     }
 
-    /// Says what the innermost open element makes of its text.
+    /// Returns the kind of block for the innermost open element.
     fn kind(&self) -> BlockKind {
         let sections = self.open.iter().filter(|it| matches!(it.as_str(), "sec" | "section" | "chapter")).count();
         let name = self.open.iter().rev().find(|it| !INLINE.contains(&it.as_str())).map_or("", String::as_str);
@@ -325,7 +325,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Takes a formula out of the TeX document that some publishers wrap around each.
+/// Strips the TeX document that some publishers wrap around each formula.
 fn formula(tex: &str) -> &str {
     let body = tex.split_once("\\begin{document}").map_or(tex, |it| it.1);
     body.split_once("\\end{document}").map_or(body, |it| it.0)
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn articles_have_headings_by_section() {
+    fn article_headings_follow_section_depth() {
         check(
             "<article><article-title>On <italic>x</italic></article-title><body><sec><title>Intro</title><p>Some &lt;b&gt; &#233; that is long enough to stand alone as a paragraph of its own, as in articles.</p></sec></body></article>",
             &[
@@ -380,25 +380,25 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_data_file_are_joined() {
+    fn short_values_of_data_file_are_joined() {
         check("<cfg><a>one</a>\n<b><c>two</c></b></cfg>", &[(BlockKind::Paragraph, "one\ntwo")]);
     }
 
     #[test]
-    fn entities_of_a_document_type_are_not_expanded() {
+    fn doctype_entities_are_not_expanded() {
         let xml = "<!DOCTYPE a [<!ENTITY x \"boom\"><!ENTITY f SYSTEM \"file:///etc/passwd\">]><a>v &x; &f;</a>";
         check(xml, &[(BlockKind::Paragraph, "v &x; &f;")]);
     }
 
     #[test]
-    fn what_precedes_the_damage_is_kept() {
+    fn corrupt_xml_keeps_text_before_damage() {
         let document = extract("<a><p>kept</p><p attr=\"x>lost");
         assert_eq!(document.blocks[0].text, "kept");
         assert_eq!(document.problems.len(), 1);
     }
 
     #[test]
-    fn endless_nesting_is_refused() {
+    fn deep_nesting_is_rejected() {
         let mut sink = Sink::new(ExtractLimits::default());
         let xml = "<a>".repeat(100_000);
         let failed = read(Input { bytes: xml.as_bytes(), name: "a.xml" }, &mut sink).unwrap_err();

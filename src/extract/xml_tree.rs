@@ -1,8 +1,8 @@
-//! XML as a small tree: what the readers of office formats walk.
+//! XML as a small tree, for the readers of office formats.
 //!
-//! It is lenient, because a damaged part should give the text before the damage: wrong end tags are repaired, unknown
-//! entities stay as they are, and nothing external or recursive is ever expanded. Names are local names: strict and
-//! transitional OOXML differ only in their namespaces. It does not check validity.
+//! The parser is lenient, because a damaged part should yield the text before the damage. Wrong end tags are repaired,
+//! unknown entities are kept, and nothing external or recursive is expanded. Names are local names: strict and transitional
+//! OOXML differ only in namespaces. Validity is not checked.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use quick_xml::reader::Reader;
 
 use crate::extract::entity;
 
-/// Nesting beyond this is not a document but an attack on whoever walks it by recursion.
+/// Deeper nesting is an attack on recursive readers, not a document.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Elements and texts of one part; at about 50 bytes each they fit the worker's memory.
+/// Maximum number of elements and texts per part; at about 50 bytes each they fit the worker's memory.
 const MAX_NODES: usize = 3_000_000;
 
-/// No node.
+/// Index of an absent node.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -33,14 +33,14 @@ struct NodeData<'a> {
     next_sibling: u32,
 }
 
-/// Why a tree is not the whole part.
+/// Why a tree is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Nested deeper than [`MAX_DEPTH`]; what is deeper is missing.
+    /// Nested deeper than [`MAX_DEPTH`]; the deeper part is missing.
     TooDeep,
-    /// More nodes than fit; the rest is missing.
+    /// Too many nodes; the rest is missing.
     TooMany,
-    /// Not well-formed: what and where.
+    /// Not well-formed: the error and its position.
     Malformed(String),
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Flaw {
 #[derive(Debug)]
 pub(crate) struct Tree<'a> {
     nodes: Vec<NodeData<'a>>,
-    /// The first flaw that was met.
+    /// The first flaw found.
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }
-    // An ASCII prefix holds the declaration in every encoding that can have one without a byte order mark.
+    // In every encoding that works without a byte order mark, the declaration is ASCII.
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
     let label = head.split("encoding=").nth(1).and_then(|rest| rest.get(1..)).unwrap_or_default();
     let label = label.split(['"', '\'']).next().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 impl<'a> Tree<'a> {
-    /// Reads a part to its end or its first unrepairable error.
+    /// Parses a part to its end or to the first unrepairable error.
     pub(crate) fn parse(text: &'a str) -> Tree<'a> {
         let mut builder = Builder::new();
         let mut reader = Reader::from_str(text);
@@ -93,7 +93,7 @@ impl<'a> Tree<'a> {
             }
         }
         if builder.open.len() > 1 {
-            builder.flaw(Flaw::Malformed("ends before its last element does".to_string()));
+            builder.flaw(Flaw::Malformed("ends inside an open element".to_string()));
         }
         builder.tree
     }
@@ -106,9 +106,9 @@ impl<'a> Tree<'a> {
 
 struct Builder<'a> {
     tree: Tree<'a>,
-    /// Open elements and the last child each has so far.
+    /// Open elements, each with its last child so far.
     open: Vec<(u32, u32)>,
-    /// Elements that are open beyond the depth that is kept.
+    /// Number of open elements beyond the depth limit.
     beyond: usize,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
         index
     }
 
-    /// Closes the nearest open element of that name and what is open in it; an end without a start is ignored.
+    /// Closes the nearest open element of that name and all elements inside it. Ignores an end tag without a start tag.
     fn close(&mut self, name: &str) {
         let is_it = |&(index, _): &(u32, u32)| match &self.tree.nodes[index as usize].content {
             Content::Element(start) => start.name().into_inner() == name,
@@ -174,7 +174,7 @@ impl<'a> Builder<'a> {
         match self.open.iter().rposition(is_it) {
             Some(place) => {
                 if place + 1 != self.open.len() {
-                    self.flaw(Flaw::Malformed(format!("`{name}` is closed before what is in it")));
+                    self.flaw(Flaw::Malformed(format!("`{name}` is closed before its children")));
                 }
                 self.open.truncate(place);
             }
@@ -211,13 +211,13 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// Returns the attribute of that name; one without a prefix goes before one that has the name as local name.
+    /// Returns the attribute of that name; an attribute without prefix takes precedence over a prefixed one.
     pub(crate) fn attr(self, name: &str) -> Option<String> {
         self.find_attr(|prefix, local| prefix.is_none() && local == name)
             .or_else(|| self.find_attr(|_, local| local == name))
     }
 
-    /// Returns the attribute of that local name which has a prefix, e.g. `r:id` beside `id`.
+    /// Returns the prefixed attribute of that local name, e.g. `r:id` as opposed to `id`.
     pub(crate) fn prefixed_attr(self, name: &str) -> Option<String> {
         self.find_attr(|prefix, local| prefix.is_some() && local == name)
     }
@@ -252,18 +252,18 @@ impl<'t> Node<'t> {
         self.children().find(|it| it.name() == name)
     }
 
-    /// Returns the node reached by taking the first child of each name in turn.
+    /// Returns the node reached by following the first child of each name in turn.
     pub(crate) fn path(self, names: &[&str]) -> Option<Node<'t>> {
         names.iter().try_fold(self, |node, name| node.child(name))
     }
 
-    /// Returns everything below in document order.
+    /// Returns all nodes below, in document order.
     pub(crate) fn descendants(self) -> impl Iterator<Item = Node<'t>> {
         let mut pending: Vec<Node<'t>> = Vec::new();
         let mut next = self.children().next();
         std::iter::from_fn(move || {
             let node = next.take().or_else(|| pending.pop())?;
-            // The sibling waits on the stack until everything below this node is out.
+            // The sibling stays on the stack until all nodes below this one are visited.
             let NodeData { first_child, next_sibling, .. } = *node.data();
             if next_sibling != NONE {
                 pending.push(Node { tree: node.tree, index: next_sibling });
@@ -275,12 +275,12 @@ impl<'t> Node<'t> {
         })
     }
 
-    /// Returns the first element of that name anywhere below.
+    /// Returns the first element of that name among the descendants.
     pub(crate) fn find(self, name: &str) -> Option<Node<'t>> {
         self.descendants().find(|it| it.name() == name)
     }
 
-    /// Returns all text below, run together.
+    /// Returns all text below, concatenated.
     pub(crate) fn text(self) -> String {
         self.descendants().filter_map(Node::as_text).collect()
     }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn entities_are_resolved_once_and_unknown_ones_stay() {
+    fn entities_resolve_once_and_unknown_ones_stay() {
         check("<a>x &lt;&amp;&#65;&#x42;&nbsp;&b; &amp;lt;</a>", "x <&AB\u{a0}&b; &lt;", false);
     }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_damage_is_kept() {
+    fn corrupt_xml_keeps_text_before_damage() {
         check("<a><b>one</b><c>two", "onetwo", true);
         check("<a><b>one</a>", "one", true);
         check("<a>one</b>two</a>", "onetwo", true);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_cut_off_at_the_limit() {
+    fn nesting_over_limit_is_cut() {
         let xml = format!("{}deep{}<b>after</b>", "<a>".repeat(5000), "</a>".repeat(5000));
         let tree = Tree::parse(&xml);
         assert_eq!(tree.flaw, Some(Flaw::TooDeep));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefixed_attribute_is_told_from_a_plain_one() {
+    fn prefixed_and_plain_attributes_are_distinct() {
         let tree = Tree::parse(r#"<s r:id="rId2" id="256"/>"#);
         let node = tree.top().child("s").unwrap();
         assert_eq!(node.attr("id").as_deref(), Some("256"));

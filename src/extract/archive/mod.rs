@@ -1,7 +1,7 @@
-//! Archives: zip, tar, gzip and their combinations, member by member, to the depth the limits allow.
+//! Archives: zip, tar, gzip and their combinations, read member by member up to the nesting limit.
 //!
-//! Nothing is ever written to disk: names of members are labels, not paths. What a member is and how it is read is the
-//! business of the caller.
+//! Nothing is written to disk: member names are labels, not paths. The caller detects the type of a member and reads
+//! it.
 
 use std::io::{Cursor, Read};
 
@@ -12,32 +12,32 @@ use crate::extract::package::{check_method, zip_failure};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{ExtractFailure, FileState, Reason};
 
-/// Reads one member; dispatch by type is the caller's.
+/// Reads one member; the caller dispatches by type.
 pub(crate) type ReadMember<'a> = dyn FnMut(Input<'_>, &mut Sink) -> ReadResult + 'a;
 
-/// Reads an archive of any of the kinds, told apart by content.
+/// Reads an archive; its format is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     match input.bytes {
         [0x1f, 0x8b, ..] => read_gzip(input, sink, member),
         [b'P', b'K', ..] => read_zip(input, sink, member),
         bytes if is_tar(bytes) => read_tar(input, sink, member),
-        _ => Err(failure(Reason::Damaged, "not an archive of a known kind")),
+        _ => Err(failure(Reason::Damaged, "unknown archive format")),
     }
 }
 
-/// Says whether these are the first bytes of a tar archive.
+/// Returns whether a tar archive begins with these bytes.
 pub(crate) fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-/// What became of the members of one archive.
+/// Result of reading the members of one archive.
 struct Outcome {
-    /// Blocks in the sink before it.
+    /// Number of blocks in the sink before the archive.
     blocks: usize,
     read: u32,
-    /// The failure that tells most: a limit, else the first.
+    /// The most informative failure: a limit if there is one, otherwise the first.
     told: Option<ExtractFailure>,
-    /// Whether a member was left out only because it is of no use here, e.g. a picture.
+    /// Whether a member was skipped only because its type is not supported here, e.g. a picture.
     skipped: bool,
     stopped: bool,
 }
@@ -48,7 +48,7 @@ impl Outcome {
         Outcome { blocks, read: 0, told: None, skipped: false, stopped: false }
     }
 
-    /// Goes into a member and reads it; a failure is noted, and a limit ends the archive.
+    /// Reads one member. A failure is recorded; a limit stops the archive.
     fn member(
         &mut self,
         name: &str,
@@ -67,7 +67,7 @@ impl Outcome {
         sink.leave();
         match result {
             Ok(()) => self.read += 1,
-            // Of what it is nobody knows: the archive is one that cannot be read, not one of what nobody reads.
+            // Its type is unknown: the archive counts as unreadable, not as an unsupported type.
             Err(failed) if !is_unpacked && failed.reason == Reason::UnsupportedType => {
                 sink.problem(format!("member `{name}`: {}", failed.detail));
                 self.told.get_or_insert(failed);
@@ -87,7 +87,7 @@ impl Outcome {
         }
         sink.problem(format!("member `{name}`: {}", failed.detail));
         if failed.reason == Reason::DecompressionLimit {
-            // One part too large is left out; when all is spent, nothing more can be read.
+            // A single oversized member is skipped; once the whole budget is spent, nothing more can be read.
             self.stopped = sink.inflatable() == 0 || !sink.may_enter();
             sink.truncate();
             self.told = Some(failed);
@@ -96,7 +96,7 @@ impl Outcome {
         }
     }
 
-    /// The archive fails when nothing of it could be read though it should have been.
+    /// Fails if no member could be read although at least one should have been.
     fn finish(self, sink: &mut Sink) -> ReadResult {
         let nothing = self.read == 0 && !self.skipped && sink.document().blocks.len() == self.blocks;
         match self.told {
@@ -156,7 +156,7 @@ fn read_tar(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
     outcome.finish(sink)
 }
 
-/// Reads a compressed file, which may be a tar archive; its name is the archive's without `.gz`.
+/// Reads a compressed file, which may be a tar archive; the name of its member is the archive's without `.gz`.
 fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let lower = input.name.to_lowercase();
     let stem = |end: &str| input.name.get(..input.name.len() - end.len()).unwrap_or(input.name).to_string();
@@ -177,7 +177,7 @@ fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> 
 fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
     let compressed = bytes.len() as u64;
     match sink.inflate_stream(MultiGzDecoder::new(bytes), compressed) {
-        // Rubbish after the first stream is common.
+        // Trailing garbage after the first stream is common.
         Err(failed) if failed.reason == Reason::Damaged => {
             sink.inflate_stream(GzDecoder::new(bytes), compressed).map_err(|_| failed)
         }
@@ -185,7 +185,7 @@ fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
     }
 }
 
-/// Names what an operating system or program leaves in archives beside the files.
+/// Returns whether an operating system or program added this member to the archive by itself.
 fn is_byproduct(name: &str) -> bool {
     name.starts_with("__MACOSX/") || name.ends_with(".DS_Store") || name.is_empty()
 }

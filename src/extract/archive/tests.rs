@@ -4,7 +4,7 @@ use super::*;
 use crate::extract::package::tests::zipped;
 use crate::model::{Anchor, BlockKind, Document, ExtractLimits};
 
-/// Reads archives by this room, `.bad` as damaged, `.png` as unsupported, everything else as text.
+/// Reads archives with this module, `.bad` as damaged, `.png` as unsupported, everything else as text.
 fn dispatch(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if input.bytes.starts_with(b"PK") || input.bytes.starts_with(&[0x1f, 0x8b]) || is_tar(input.bytes) {
         return read(input, sink, &mut dispatch);
@@ -24,7 +24,7 @@ fn try_read(bytes: &[u8], name: &str, limits: ExtractLimits) -> (ReadResult, Doc
     (result, sink.finish())
 }
 
-/// Checks `member: text` of every block.
+/// Compares `member: text` of every block.
 fn check(bytes: &[u8], name: &str, expected: &[&str]) -> Document {
     let (result, document) = try_read(bytes, name, ExtractLimits::default());
     result.unwrap();
@@ -58,7 +58,7 @@ fn tarred(files: &[(&str, &[u8])]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// Puts bytes into a zip archive, uncompressed.
+/// Stores bytes in a zip archive, uncompressed.
 fn boxed(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
@@ -67,7 +67,7 @@ fn boxed(name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn members_are_addressed_through_all_levels() {
+fn member_path_names_all_nesting_levels() {
     let inner = boxed("docs/note.txt", b"deep");
     check(&boxed("in.zip", &inner), "out.zip", &["in.zip!/docs/note.txt: deep"]);
     check(&tarred(&[("a/b.txt", b"tar")]), "x.tar", &["a/b.txt: tar"]);
@@ -76,18 +76,18 @@ fn members_are_addressed_through_all_levels() {
 }
 
 #[test]
-fn names_that_climb_are_only_labels() {
+fn member_name_with_dot_dot_is_only_a_label() {
     check(&zipped(&[("../../etc/passwd", "x"), ("__MACOSX/._a", "junk")]), "a.zip", &["../../etc/passwd: x"]);
 }
 
 #[test]
-fn a_bad_member_does_not_cost_the_others() {
+fn damaged_member_does_not_affect_others() {
     let document = check(&zipped(&[("a.bad", "x"), ("p.png", "x"), ("b.txt", "good")]), "a.zip", &["b.txt: good"]);
     assert_eq!(document.problems, ["member `a.bad`: bad"]);
 }
 
 #[test]
-fn an_archive_of_which_nothing_can_be_read_says_why() {
+fn unreadable_archive_reports_reason() {
     let reason = |bytes: &[u8], limits| try_read(bytes, "a.zip", limits).0.unwrap_err().reason;
     assert_eq!(reason(&zipped(&[("a.bad", "x"), ("b.bad", "x")]), ExtractLimits::default()), Reason::Damaged);
     let nested = boxed("1.zip", &boxed("2.zip", &boxed("3.zip", b"x")));
@@ -96,9 +96,9 @@ fn an_archive_of_which_nothing_can_be_read_says_why() {
 }
 
 #[test]
-fn an_encrypted_archive_is_named() {
+fn encrypted_archive_is_reported() {
     let mut bytes = zipped(&[("a.txt", "secret")]);
-    // The lowest bit of the flags says encrypted: at 6 of the local header, at 8 of the central one.
+    // The lowest bit of the flags means encrypted: at byte 6 of the local header, at byte 8 of the central one.
     let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
     bytes[6] |= 1;
     bytes[central + 8] |= 1;
@@ -108,7 +108,7 @@ fn an_encrypted_archive_is_named() {
 }
 
 #[test]
-fn a_bomb_ends_the_archive_and_keeps_what_came_before() {
+fn zip_bomb_stops_archive_and_keeps_earlier_members() {
     let zeros = "0".repeat(1 << 20);
     let limits = ExtractLimits { inflated_bytes: 1 << 16, ..ExtractLimits::default() };
     let (result, document) =
@@ -122,7 +122,7 @@ fn a_bomb_ends_the_archive_and_keeps_what_came_before() {
 }
 
 #[test]
-fn members_are_counted() {
+fn member_limit_truncates_archive() {
     let limits = ExtractLimits { members: 2, ..ExtractLimits::default() };
     let (result, document) = try_read(&zipped(&[("a", "1"), ("b", "2"), ("c", "3")]), "a.zip", limits);
     assert!(result.is_ok() && document.truncated);
@@ -130,10 +130,10 @@ fn members_are_counted() {
 }
 
 #[test]
-fn an_archive_that_is_packed_in_another_way_is_of_a_type_that_nobody_reads_and_one_such_member_is_told() {
+fn unsupported_compression_is_reported_per_member() {
     let packed_by_zstd = |mut bytes: Vec<u8>| {
         let central = memchr::memmem::find(&bytes, b"PK\x01\x02").unwrap();
-        // The method stands in both headers.
+        // Both headers hold the method.
         for place in [8, central + 10] {
             bytes[place..place + 2].copy_from_slice(&93u16.to_le_bytes());
         }

@@ -1,23 +1,23 @@
-//! What the trees of the languages call the things that [`super`] cuts at: one table, by extension.
+//! Table of the tree-sitter node kinds that [`super`] cuts at, by file extension.
 
 use tree_sitter::Language;
 
-/// What the tree of a language calls the things we cut at.
+/// The node kinds of one language that code is cut at.
 pub(super) struct Grammar {
     /// In lower case.
     extensions: &'static [&'static str],
     pub(super) language: fn() -> Language,
-    /// Cut out whole.
+    /// Nodes that become one block each.
     pub(super) symbols: &'static [&'static str],
-    /// Cut at the symbols in their body.
+    /// Nodes that are cut at the symbols in their body.
     pub(super) containers: &'static [&'static str],
-    /// Hold the symbol they decorate or export.
+    /// Nodes around a symbol that they decorate or export.
     pub(super) wrappers: &'static [&'static str],
-    /// Between the names of container and member.
+    /// Separator between the names of container and member.
     pub(super) separator: &'static str,
 }
 
-/// Returns the grammar that goes with an extension in lower case.
+/// Returns the grammar of an extension in lower case.
 pub(super) fn of(extension: &str) -> Option<&'static Grammar> {
     GRAMMARS.iter().find(|it| it.extensions.contains(&extension))
 }
@@ -83,7 +83,7 @@ static GRAMMARS: &[Grammar] = &[
     },
 ];
 
-/// JavaScript and its kin.
+/// Makes the grammar of JavaScript and TypeScript.
 const fn script(extensions: &'static [&'static str], language: fn() -> Language) -> Grammar {
     Grammar {
         extensions,
@@ -110,7 +110,7 @@ mod tests {
     use crate::model::CODE;
 
     #[test]
-    fn every_grammar_can_be_used_and_is_the_only_one_of_its_extensions() {
+    fn grammars_load_and_share_no_extension() {
         for grammar in GRAMMARS {
             Parser::new().set_language(&(grammar.language)()).unwrap();
             for extension in grammar.extensions {

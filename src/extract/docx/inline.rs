@@ -1,15 +1,15 @@
-//! The text of one Word paragraph, and what hangs on it: text boxes, notes, comments, graphics.
+//! The text of one Word paragraph, and the objects anchored in it: text boxes, notes, comments, graphics.
 
 use crate::extract::xml_tree::Node;
 
-/// What a paragraph holds.
+/// Content of a paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Inline<'t> {
-    /// Its text without what is deleted.
+    /// Text without deletions.
     pub(super) text: String,
-    /// Text boxes anchored in it.
+    /// Text boxes anchored in the paragraph.
     pub(super) boxes: Vec<Node<'t>>,
-    /// Ids of its foot- and endnotes, `f` or `e` and the number.
+    /// Ids of its foot- and endnotes: `f` or `e` and the number.
     pub(super) notes: Vec<String>,
     /// Ids of the comments on it.
     pub(super) comments: Vec<String>,
@@ -62,7 +62,7 @@ impl<'t> Inline<'t> {
             "relIds" => self.graphics.extend(node.prefixed_attr("dm")),
             "docPr" => self.pictures.extend(node.attr("descr").filter(|it| is_description(it))),
             "AlternateContent" => self.append(alternative(node)),
-            // Fractions and powers, so that numerator and denominator do not run together.
+            // Separates numerators and exponents, which would otherwise run together.
             "den" => self.between('/', node),
             "sup" => self.between('^', node),
             "sub" => self.between('_', node),
@@ -78,7 +78,7 @@ impl<'t> Inline<'t> {
     }
 }
 
-/// Reads the same content once although it is written twice, for new and for old programs.
+/// Reads content that is stored twice, for new and for old programs, only once.
 fn alternative(node: Node<'_>) -> Inline<'_> {
     let mut inline = node.child("Choice").map(Inline::read).unwrap_or_default();
     if inline.is_empty() {
@@ -87,13 +87,13 @@ fn alternative(node: Node<'_>) -> Inline<'_> {
     inline
 }
 
-/// Returns the character of a symbol, unless it is a glyph of a symbol font without meaning in Unicode.
+/// Returns the character of a symbol, or `None` for a private-use glyph of a symbol font.
 fn symbol(node: Node<'_>) -> Option<char> {
     let code = u32::from_str_radix(&node.attr("char")?, 16).ok()?;
     char::from_u32(code).filter(|_| !(0xE000..=0xF8FF).contains(&code))
 }
 
-/// Tells a description a person or model wrote from a file name or number.
+/// Returns whether a picture's description is prose rather than a file name or number.
 pub(super) fn is_description(text: &str) -> bool {
     text.trim().contains(' ')
 }

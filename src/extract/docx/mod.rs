@@ -1,7 +1,7 @@
-//! Word documents (docx, docm, dotx): the body in reading order, notes and comments beside the text they belong to,
-//! headers and footers once at the end.
+//! Word documents (docx, docm, dotx): the body in reading order, each note and comment after the paragraph that refers to
+//! it, headers and footers once at the end.
 //!
-//! It does not lay out pages or look at fonts.
+//! Page layout and fonts are ignored.
 
 mod inline;
 mod numbering;
@@ -46,7 +46,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 struct Walker<'a, 's> {
     styles: Styles,
     numbering: Numbering,
-    /// Text of foot- and endnotes by `f` or `e` and their id.
+    /// Text of foot- and endnotes, keyed by `f` or `e` and the id.
     notes: HashMap<String, String>,
     /// Text of comments, with their authors, by id.
     comments: HashMap<String, String>,
@@ -63,7 +63,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Reads what the body refers to: styles, notes, comments.
+    /// Reads the parts that the body refers to: styles, notes, comments.
     fn read_side_parts(&mut self) -> ReadResult {
         if let Some(xml) = self.side_part("styles")? {
             self.styles = Styles::read(Tree::parse(&xml).top());
@@ -112,7 +112,7 @@ impl Walker<'_, '_> {
         self.sink.push(kind, text, Anchor { part: part.map(str::to_string), ..Anchor::default() });
     }
 
-    /// Adds everything below a container of paragraphs and tables.
+    /// Adds all content below a container of paragraphs and tables.
     fn blocks(&mut self, node: Node<'_>) -> ReadResult {
         for child in node.children() {
             if self.sink.is_full() {
@@ -128,7 +128,7 @@ impl Walker<'_, '_> {
                     }
                 }
                 "altChunk" => self.foreign(child)?,
-                // Equations stand in the body where a paragraph would.
+                // Equations replace paragraphs in the body.
                 "oMathPara" | "oMath" => self.push(BlockKind::Paragraph, &Inline::read(child).text, None),
                 "" | "del" | "moveFrom" | "sectPr" | "sdtPr" => {}
                 _ => self.blocks(child)?,
@@ -140,7 +140,7 @@ impl Walker<'_, '_> {
     fn paragraph(&mut self, node: Node<'_>) -> ReadResult {
         let inline = Inline::read(node);
         let role = self.role(node);
-        // Word does not number paragraphs that are only there for the space.
+        // Word does not number empty paragraphs.
         let numbered = role.list.filter(|_| !inline.text.trim().is_empty());
         let style = node.path(&["pPr", "pStyle"]).and_then(|it| it.attr("val"));
         let label = numbered.and_then(|place| self.numbering.label(place, style.as_deref()));
@@ -170,7 +170,7 @@ impl Walker<'_, '_> {
         Role { heading, list: list_place(properties).or(role.list.into()).place(), ..role }
     }
 
-    /// Adds what hangs on a paragraph, after it.
+    /// Adds the objects anchored in a paragraph, after it.
     fn attached(&mut self, inline: Inline<'_>) -> ReadResult {
         for text_box in inline.boxes {
             self.blocks(text_box)?;
@@ -187,7 +187,7 @@ impl Walker<'_, '_> {
         for (ids, part) in [(inline.notes, "footnote"), (inline.comments, "comment")] {
             for id in ids {
                 let texts = if part == "footnote" { &mut self.notes } else { &mut self.comments };
-                // Taken out, so that a note which is referred to a thousand times is not a thousand notes.
+                // Removed from the map, so that a note with a thousand references is added once.
                 if let Some(text) = texts.remove(&id) {
                     self.push(BlockKind::Paragraph, &text, Some(part));
                 }
@@ -236,7 +236,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Collects rows or cells, looking through content controls and insertions but not into nested tables.
+/// Collects rows or cells inside content controls and insertions, but not in nested tables.
 fn collect<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
@@ -247,14 +247,14 @@ fn collect<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the texts of a row. `above` holds the text of the merged cell that reaches down in each column.
+/// Returns the texts of a row. `above` holds, per column, the text of the merged cell that extends into this row.
 fn row_cells<'t>(
     row: Node<'t>,
     above: &mut HashMap<usize, String>,
     inside: &mut Vec<Inline<'t>>,
     tables: &mut Vec<Node<'t>>,
 ) -> Vec<String> {
-    /// Columns that one cell may span.
+    /// Maximum number of columns that one cell may span.
     const WIDEST: usize = 63;
     let number = |node: Option<Node<'_>>, name: &str, most: usize| {
         node.and_then(|it| value(it, name)?.parse::<usize>().ok()).unwrap_or(0).min(most)
@@ -285,7 +285,7 @@ fn row_cells<'t>(
     texts
 }
 
-/// Returns the text of a cell; what hangs on its paragraphs and the tables in it come out for after the table.
+/// Returns the text of a cell. Objects anchored in it and nested tables are collected for after the table.
 fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<Node<'t>>) -> String {
     let mut text = String::new();
     for child in cell.children() {
@@ -304,7 +304,7 @@ fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<
     text
 }
 
-/// Returns the text of a whole part or note, one paragraph a line.
+/// Returns the text of a part or note, one paragraph per line.
 fn flat(node: Node<'_>) -> String {
     let mut text = String::new();
     for child in node.children() {

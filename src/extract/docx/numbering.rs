@@ -1,21 +1,21 @@
 //! The numbers that Word shows before list items and headings: `3.`, `2.1`, `(b)`.
 //!
-//! People quote them ("section 2.1"), and the file holds only the rules to count by. Bullets give no text.
+//! People cite them ("section 2.1"), but the file holds only the counting rules. Bullets give no text.
 
 use std::collections::HashMap;
 
 use crate::extract::docx::styles::value;
 use crate::extract::xml_tree::Node;
 
-/// Levels of a list, by definition of the format.
+/// Number of list levels in the format.
 const LEVELS: usize = 9;
 
-/// A place in a list: its number definition, and its level from 0 where that is stated.
+/// A position in a list: the number definition and, if stated, the level from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListPlace {
-    /// Id of the number definition; 0 is no list.
+    /// Id of the number definition; 0 means no list.
     pub(super) id: u32,
-    /// Level from 0; where it is absent the style decides.
+    /// Level from 0; if absent, the style decides.
     pub(super) level: Option<usize>,
 }
 
@@ -25,17 +25,17 @@ struct Level {
     format: String,
     /// Pattern such as `%1.%2`.
     text: String,
-    /// Style whose paragraphs are on this level.
+    /// Style of the paragraphs on this level.
     style: Option<String>,
-    /// All numbers in it are shown as decimal ones.
+    /// Whether all numbers in the label are decimal.
     legal: bool,
 }
 
-/// The number definitions of a document, and how far each list has counted.
+/// The number definitions of a document, and the current count of each list.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     definitions: HashMap<String, Vec<Level>>,
-    /// Definition of each list, and the levels it starts anew.
+    /// The definition of each list, and the start values of levels that it restarts.
     lists: HashMap<u32, (String, Vec<(usize, u32)>)>,
     counts: HashMap<String, [Option<u32>; LEVELS]>,
 }
@@ -65,7 +65,7 @@ impl Numbering {
         numbering
     }
 
-    /// Counts one more paragraph and returns its label; none for bullets.
+    /// Counts one more paragraph and returns its label; `None` for bullets.
     pub(super) fn label(&mut self, place: ListPlace, style: Option<&str>) -> Option<String> {
         let (definition, restarts) = self.lists.get_mut(&place.id)?;
         let levels = self.definitions.get(definition)?;
@@ -101,13 +101,13 @@ fn level(node: Node<'_>) -> Level {
     }
 }
 
-/// Shows a number in a format; decimal where the format is not one of the usual.
+/// Formats a number; unknown formats become decimal.
 fn shown(number: u32, format: &str) -> String {
-    /// Beyond, letters and Roman numerals are no longer used.
+    /// Above this number letters and Roman numerals are not used.
     const LARGEST: u32 = 1_000;
     match format {
         "lowerLetter" | "upperLetter" if (1..=LARGEST).contains(&number) => {
-            // a to z, then aa to zz, then aaa: the same letter again and again.
+            // a to z, then aa to zz, then aaa: one letter repeated.
             let letter = char::from(b'a' + ((number - 1) % 26) as u8).to_string();
             let letters = letter.repeat(((number - 1) / 26 + 1) as usize);
             if format == "upperLetter" { letters.to_uppercase() } else { letters }
@@ -158,7 +158,7 @@ mod tests {
         <w:num w:numId="2"><w:abstractNumId w:val="7"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="5"/></w:lvlOverride></w:num></n>"#;
 
     #[test]
-    fn lists_count_by_level_and_restart() {
+    fn list_labels_count_by_level_and_restart() {
         let tree = Tree::parse(XML);
         let mut numbering = Numbering::read(tree.top());
         let mut check = |id, level, style, label: &str| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_shown_as_their_format_says() {
+    fn numbers_follow_their_format() {
         for (number, format, text) in [
             (28, "upperLetter", "BB"),
             (1994, "lowerRoman", "1994"),

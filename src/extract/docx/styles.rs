@@ -1,4 +1,4 @@
-//! Paragraph styles of a Word document: which are headings, which are lists.
+//! Paragraph styles of a Word document: detects headings, lists, code and quotations.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,20 @@ use crate::extract::docx::numbering::ListPlace;
 use crate::extract::ooxml::heading_by_name;
 use crate::extract::xml_tree::Node;
 
-/// What a style says of its paragraphs.
+/// The role that a style gives its paragraphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Role {
     /// Heading level, 1 to 6.
     pub(super) heading: Option<u8>,
-    /// Whether they are code.
+    /// Whether the paragraphs are code.
     pub(super) code: bool,
-    /// Whether they are somebody's words.
+    /// Whether the paragraphs are quotations.
     pub(super) quote: bool,
-    /// The list its paragraphs are in.
+    /// The list that contains the paragraphs.
     pub(super) list: Option<ListPlace>,
 }
 
-/// Names of styles for code, of Word and of the programs that write for it.
+/// Style names for code, from Word and from programs that write its format.
 const CODE: &[&str] = &[
     "source code",
     "code",
@@ -31,8 +31,8 @@ const CODE: &[&str] = &[
     "verbatim",
 ];
 
-/// Names of styles for quotations. Word writes the names of its own in English, and their ids in the language of whoever
-/// wrote; other programs write the names of theirs.
+/// Style names for quotations. Word stores the names of its built-in styles in English and their ids in the author's
+/// language; other programs store localized names.
 const QUOTES: &[&str] = &[
     "quote",
     "intense quote",
@@ -102,9 +102,9 @@ impl Styles {
         Styles { by_id }
     }
 
-    /// Returns the role of a style: its own settings first, then those of the styles it is based on.
+    /// Returns the role of a style: its own settings first, then those of its base styles.
     pub(super) fn role(&self, id: &str) -> Role {
-        /// Chains are a handful long; a loop must end.
+        /// Real chains are short; the limit ends loops.
         const LONGEST_CHAIN: usize = 16;
         let mut role = Role::default();
         let mut heading = None;
@@ -130,12 +130,12 @@ impl Styles {
     }
 }
 
-/// Returns the outline level of paragraph properties, from 1; 10 is running text by its own statement.
+/// Returns the outline level of paragraph properties, from 1; 10 is an explicit setting for running text.
 pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
     Some(value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
 }
 
-/// What one place says of the list; the list and the level may be said in different places.
+/// The list settings of one style or paragraph; list and level may be set in different places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartialPlace {
     id: Option<u32>,
@@ -143,12 +143,12 @@ pub(super) struct PartialPlace {
 }
 
 impl PartialPlace {
-    /// Fills in what is not said from a place further away.
+    /// Fills in missing values from a more distant style.
     pub(super) fn or(self, other: PartialPlace) -> PartialPlace {
         PartialPlace { id: self.id.or(other.id), level: self.level.or(other.level) }
     }
 
-    /// Returns the list, if it is in one; number 0 takes it out.
+    /// Returns the list, or `None` for number 0, which removes the paragraph from its list.
     pub(super) fn place(self) -> Option<ListPlace> {
         let id = self.id.filter(|it| *it != 0)?;
         Some(ListPlace { id, level: self.level })
@@ -161,13 +161,13 @@ impl From<Option<ListPlace>> for PartialPlace {
     }
 }
 
-/// Returns what paragraph properties say of the list.
+/// Returns the list settings of paragraph properties.
 pub(super) fn list_place(properties: Node<'_>) -> PartialPlace {
     let number = |name: &str| value(properties.child("numPr")?, name)?.parse::<u32>().ok();
     PartialPlace { id: number("numId"), level: number("ilvl").map(|it| it as usize) }
 }
 
-/// Returns the `val` of a child.
+/// Returns the `val` attribute of a child.
 pub(super) fn value(node: Node<'_>, name: &str) -> Option<String> {
     node.child(name)?.attr("val")
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_come_from_outline_name_and_ancestors() {
+    fn heading_level_comes_from_outline_name_or_base_style() {
         let styles = r#"
             <w:style w:styleId="a"><w:name w:val="mine"/><w:pPr><w:outlineLvl w:val="2"/></w:pPr></w:style>
             <w:style w:styleId="b"><w:name w:val="mine too"/><w:basedOn w:val="a"/></w:style>
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn quotations_are_known_by_the_name_of_their_style_whatever_its_id() {
+    fn quotation_is_detected_by_style_name() {
         let styles = r#"<w:styles>
             <w:style w:styleId="Zitat"><w:name w:val="Quote"/></w:style>
             <w:style w:styleId="IntensivesZitat"><w:name w:val="Intense Quote"/></w:style>
@@ -214,7 +214,7 @@ mod tests {
         let styles = Styles::read(tree.top());
         let quoted = ["Zitat", "IntensivesZitat", "P7", "mine", "Quote"].map(|it| styles.role(it).quote);
         assert_eq!(quoted, [true, true, true, true, false]);
-        // Without styles the id is all there is.
+        // Without styles only the id is available.
         assert_eq!(["IntenseQuote", "Zitat", "Normal"].map(|it| Styles::default().role(it).quote), [true, true, false]);
     }
 }

@@ -39,7 +39,7 @@ fn document(body: &str) -> Document {
     run(read, &bytes)
 }
 
-/// Checks a body; the header that every test document has is left out of `blocks`.
+/// Checks a body; `blocks` omits the header that every test document has.
 fn check(body: &str, blocks: &str) {
     assert_eq!(shown(&document(body)), format!("{blocks}\np Same").trim_start());
 }
@@ -49,7 +49,7 @@ fn p(properties: &str, text: &str) -> String {
 }
 
 #[test]
-fn headings_and_list_items_are_known_by_style_or_setting() {
+fn headings_and_lists_follow_style_or_setting() {
     let body = [
         p(r#"<w:pStyle w:val="H2"/>"#, "Head"),
         p(r#"<w:outlineLvl w:val="0"/>"#, "Top"),
@@ -62,14 +62,14 @@ fn headings_and_list_items_are_known_by_style_or_setting() {
 }
 
 #[test]
-fn numbers_that_word_shows_are_shown() {
+fn list_numbers_are_included() {
     let numbered = r#"<w:numPr><w:ilvl w:val="0"/><w:numId w:val="4"/></w:numPr>"#;
     let heading = format!(r#"<w:pStyle w:val="H2"/>{numbered}"#);
     check(&[p(numbered, "one"), p(numbered, ""), p(&heading, "two")].concat(), "- 1) one\n2 2) two");
 }
 
 #[test]
-fn deleted_text_is_left_out_and_inserted_text_is_not() {
+fn deleted_text_is_excluded_and_inserted_text_included() {
     check(
         "<w:p><w:r><w:t>a</w:t></w:r><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>b</w:t></w:r></w:ins>\
          <w:moveFrom><w:r><w:t>gone</w:t></w:r></w:moveFrom><w:r><w:instrText>PAGE</w:instrText><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t>\
@@ -79,7 +79,7 @@ fn deleted_text_is_left_out_and_inserted_text_is_not() {
 }
 
 #[test]
-fn a_text_box_comes_once() {
+fn text_box_is_read_once() {
     let text_box = |text: &str| format!("<w:txbxContent>{}</w:txbxContent>", p("", text));
     let body = format!(
         "<w:p><w:r><w:t>before</w:t></w:r><w:r><mc:AlternateContent><mc:Choice><w:drawing><wps:txbx>{}</wps:txbx></w:drawing></mc:Choice>\
@@ -92,7 +92,7 @@ fn a_text_box_comes_once() {
 }
 
 #[test]
-fn notes_and_comments_follow_the_paragraph_that_refers_to_them() {
+fn notes_and_comments_follow_their_paragraph() {
     check(
         "<w:p><w:r><w:t>a</w:t><w:footnoteReference w:id=\"2\"/><w:commentReference w:id=\"5\"/></w:r></w:p><w:p><w:r><w:t>b</w:t></w:r></w:p>",
         "p a\np note\np Ann: why\np b",
@@ -100,7 +100,7 @@ fn notes_and_comments_follow_the_paragraph_that_refers_to_them() {
 }
 
 #[test]
-fn a_table_gives_rows_and_nested_tables_come_after_it() {
+fn nested_table_follows_its_table() {
     let cell = |inside: &str| format!("<w:tc>{inside}</w:tc>");
     let nested = format!("<w:tbl><w:tr>{}{}</w:tr></w:tbl>", cell(&p("", "n1")), cell(&p("", "n2")));
     let body = format!(
@@ -117,7 +117,7 @@ fn a_table_gives_rows_and_nested_tables_come_after_it() {
 }
 
 #[test]
-fn a_merged_cell_is_repeated_in_the_rows_it_spans() {
+fn merged_cell_is_repeated_in_spanned_rows() {
     let cell = |properties: &str, text: &str| format!("<w:tc><w:tcPr>{properties}</w:tcPr>{}</w:tc>", p("", text));
     let body = format!(
         "<w:tbl><w:tr>{}{}{}</w:tr><w:tr>{}{}</w:tr><w:tr><w:trPr><w:gridBefore w:val=\"1\"/></w:trPr>{}{}</w:tr></w:tbl>",
@@ -143,7 +143,7 @@ fn content_controls_links_and_equations_are_read() {
 }
 
 #[test]
-fn a_document_cut_off_keeps_what_is_there() {
+fn truncated_document_keeps_its_text() {
     let bytes = zipped(&[(
         "word/document.xml",
         "<w:document><w:body><w:p><w:r><w:t>kept</w:t></w:r></w:p><w:p><w:r><w:t>half",
@@ -154,7 +154,7 @@ fn a_document_cut_off_keeps_what_is_there() {
 }
 
 #[test]
-fn bombs_and_abysses_are_refused() {
+fn zip_bomb_and_deep_nesting_are_rejected() {
     let reason = |xml: &str, limits: ExtractLimits| {
         let bytes = zipped(&[("word/document.xml", xml)]);
         read(Input { bytes: &bytes, name: "a.docx" }, &mut Sink::new(limits)).unwrap_err().reason
@@ -166,14 +166,14 @@ fn bombs_and_abysses_are_refused() {
 }
 
 #[test]
-fn another_zip_is_not_a_document() {
+fn other_zip_is_reported_as_damaged() {
     let bytes = zipped(&[("a.txt", "x")]);
     let failed = read(Input { bytes: &bytes, name: "a.docx" }, &mut Sink::new(ExtractLimits::default())).unwrap_err();
     assert_eq!(failed.reason, Reason::Damaged);
 }
 
 #[test]
-fn a_damaged_body_is_damage_whatever_else_there_is() {
+fn damaged_body_is_reported_despite_metadata() {
     let bytes = zipped(&[
         ("word/document.xml", "<w:document><w:body><w:p><w:r><w:t>some text</w:t></w:r></w:p></w:body></w:document>"),
         ("docProps/core.xml", "<c><dc:title>Title</dc:title></c>"),

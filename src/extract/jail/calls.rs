@@ -1,8 +1,8 @@
-//! Which system calls a jailed worker has.
+//! The seccomp rules of a jailed worker.
 //!
-//! Three filters, of which the strictest answer counts. Calls that only an attacker makes end the process. Calls that
-//! a library may try and does without are refused with `EPERM`. Whatever is in no table at all, new calls of newer
-//! kernels among them, does not exist (`ENOSYS`), and the C library goes on without.
+//! Three filters; the strictest result applies. Calls that only an attacker makes kill the process. Calls that a library
+//! may try but can do without fail with `EPERM`. Calls in no table, including new ones of newer kernels, fail with
+//! `ENOSYS`, and the C library uses its fallback.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Made<T> = Result<T, seccompiler::BackendError>;
 
-/// Another program, another process's memory, the kernel's own innards: no reader of files has an honest use for them.
+/// Running another program, accessing another process, changing the kernel: a reader of files never needs these.
 const DEADLY: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -49,7 +49,7 @@ const DEADLY: &[c_long] = &[
     libc::SYS_personality,
 ];
 
-/// Sockets, signals to others, changes to files: refused.
+/// Sockets, signals to other processes, changes to files: refused.
 const REFUSED: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -115,7 +115,7 @@ const REFUSED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// What computing, answering and looking for a font take.
+/// Calls needed to compute, to answer and to find fonts.
 const ALLOWED: &[c_long] = &[
     // Memory.
     libc::SYS_mmap,
@@ -125,7 +125,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_madvise,
     libc::SYS_brk,
     libc::SYS_membarrier,
-    // The socket, the file that was handed over, fonts.
+    // The socket, the received file, fonts.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -166,7 +166,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
     libc::SYS_restart_syscall,
-    // Itself.
+    // The process itself.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_gettid,
@@ -195,7 +195,7 @@ const ALLOWED_OLD: &[c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
 
-/// Returns the filters in the order in which they must be set: the last one does not know the call that sets one.
+/// Returns the filters in the order in which they must be installed: the last one forbids installing another.
 pub(super) fn programs() -> Made<[BpfProgram; 3]> {
     let all = |calls: &[&[c_long]]| -> Rules { calls.iter().copied().flatten().map(|it| (*it, Vec::new())).collect() };
     let mut refused = all(&[REFUSED, REFUSED_OLD]);
@@ -203,7 +203,7 @@ pub(super) fn programs() -> Made<[BpfProgram; 3]> {
     Ok([
         program(all(&[DEADLY]), SeccompAction::Allow, SeccompAction::KillProcess)?,
         program(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
-        // What the filters before it refuse is in this one too, so that it is they who say how.
+        // Includes the calls that the other filters refuse, so that their result applies.
         program(
             all(&[ALLOWED, ALLOWED_OLD, REFUSED, REFUSED_OLD, DEADLY]),
             SeccompAction::Errno(libc::ENOSYS as u32),
@@ -216,12 +216,12 @@ fn program(rules: Rules, otherwise: SeccompAction, action: SeccompAction) -> Mad
     SeccompFilter::new(rules, otherwise, action, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Calls that are harmless with some arguments only.
+/// Returns rules for calls that are allowed only with some arguments.
 fn refused_by_argument() -> Made<Rules> {
     use SeccompCmpOp::{MaskedEq, Ne};
     let mut rules = Rules::new();
     let mut refuse = |call: c_long, conditions: Vec<(u8, SeccompCmpOp, u64)>| -> Made<()> {
-        // Whole numbers take half a register and leave anything in the other half; an address takes all of it.
+        // Integers fill half of a register and leave the other half undefined; an address fills all of it.
         let length = || match call == libc::SYS_sendto {
             true => SeccompCmpArgLen::Qword,
             false => SeccompCmpArgLen::Dword,
@@ -233,7 +233,7 @@ fn refused_by_argument() -> Made<Rules> {
         Ok(())
     };
     let bits = |value: libc::c_int| u64::from(value.cast_unsigned());
-    // Files are opened for reading, if at all.
+    // Files may be opened only for reading.
     for flag in [
         libc::O_WRONLY,
         libc::O_RDWR,
@@ -246,22 +246,22 @@ fn refused_by_argument() -> Made<Rules> {
         #[cfg(target_arch = "x86_64")]
         refuse(libc::SYS_open, vec![(1, MaskedEq(bits(flag)), bits(flag))])?;
     }
-    // Threads, no processes.
+    // Threads, but no processes.
     refuse(libc::SYS_clone, vec![(0, MaskedEq(bits(libc::CLONE_THREAD)), 0)])?;
-    // No new machine code: what is mapped executable was loaded before.
+    // No new machine code: executable mappings are made before.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         refuse(call, vec![(2, MaskedEq(bits(libc::PROT_EXEC)), bits(libc::PROT_EXEC))])?;
     }
-    // Signals to itself: that is how a process aborts.
+    // Signals only to the process itself, which is how it aborts.
     refuse(libc::SYS_tgkill, vec![(0, Ne, u64::from(std::process::id()))])?;
-    // Its own limits, which can only go down.
+    // Only the process's own limits, which can only be lowered.
     refuse(libc::SYS_prlimit64, vec![(0, Ne, 0)])?;
-    // Answers on the socket that is open, to nobody else.
+    // Only answers on the connected socket.
     refuse(libc::SYS_sendto, vec![(4, Ne, 0)])?;
-    // Names of threads and of memory; and the vow that goes with setting the last filter.
+    // Names of threads and of memory, and `PR_SET_NO_NEW_PRIVS`, which installing the last filter requires.
     let harmless = [libc::PR_SET_NAME, libc::PR_SET_VMA, libc::PR_SET_NO_NEW_PRIVS];
     refuse(libc::SYS_prctl, harmless.map(|it| (0, Ne, bits(it))).to_vec())?;
-    // No signals by way of a descriptor's owner.
+    // No signals through the owner of a descriptor.
     let commands = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_DUPFD, libc::F_DUPFD_CLOEXEC];
     refuse(libc::SYS_fcntl, commands.map(|it| (1, Ne, bits(it))).to_vec())?;
     Ok(rules)
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_stands_in_one_table_only() {
+    fn system_call_is_in_one_table_only() {
         let all: Vec<c_long> = [DEADLY, REFUSED, REFUSED_OLD, ALLOWED, ALLOWED_OLD].concat();
         let mut once = all.clone();
         once.sort_unstable();
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn the_filters_fit_the_kernel() {
+    fn filters_fit_kernel_instruction_limit() {
         // BPF_MAXINSNS
         assert!(programs().unwrap().iter().all(|it| it.len() < 4096));
     }
 
     #[test]
-    fn what_an_argument_refuses_is_allowed_otherwise() {
+    fn argument_rules_apply_to_allowed_calls() {
         for call in refused_by_argument().unwrap().keys() {
             assert!([ALLOWED, ALLOWED_OLD].concat().contains(call), "{call}");
         }

@@ -1,6 +1,6 @@
-//! Every way out of the jail, tried from inside: how tests, and whoever doubts, learn that it holds here and now.
+//! Attempts to escape the jail from inside, which show that it works on this machine.
 //!
-//! An attempt that ends the process is as good as one that is refused; the pool sees that for itself.
+//! An attempt that ends the process counts as refused; the pool detects that.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,15 +10,14 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// One way out.
+/// One way to escape.
 pub(crate) struct Escape {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// Tries it, with the path of a file of the user's where it takes one. It worked if that returns `Ok`.
+    /// Tries it, given the path of a user's file. Returns `Ok` if the escape succeeded.
     attempt: fn(&Path) -> io::Result<()>,
 }
 
-/// All of them.
+/// All attempts.
 pub(crate) const ESCAPES: &[Escape] = &[
     Escape { name: "open a file", attempt: |path| File::open(path).map(drop) },
     Escape { name: "open a system file", attempt: |_| File::open("/etc/passwd").map(drop) },
@@ -54,19 +53,19 @@ pub(crate) const ESCAPES: &[Escape] = &[
     Escape { name: "make a namespace", attempt: |_| call(libc::SYS_unshare, [0x1000_0000, 0, 0, 0]) },
 ];
 
-/// With the address that goes along not being zero it fails even where it is allowed: nobody is to be traced for a test.
+/// Seizing with a non-zero address fails even where it is allowed, so that the test never traces a process.
 const PTRACE_SEIZE: libc::c_long = 0x4206;
 
-/// `CLONE_SIGHAND` without what belongs to it: no thread, and the kernel refuses it where a filter does not.
+/// `CLONE_SIGHAND` without the flags it requires: the kernel itself refuses it if no filter does.
 const HALF_A_FORK: libc::c_long = libc::CLONE_SIGHAND as libc::c_long;
 
-/// Tries one, and says what came of it: the error, or that it worked.
+/// Runs the named attempt and returns its result: `Ok` if it succeeded. `None` if there is no such attempt.
 pub(crate) fn attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
     let escape = ESCAPES.iter().find(|it| it.name == name)?;
     Some((escape.attempt)(path))
 }
 
-/// A connection that is refused by the other side, or misses one, got out.
+/// A refused connection or a missing socket means that the attempt left the jail.
 fn answered(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(()),
@@ -80,8 +79,8 @@ fn parent() -> libc::c_long {
 
 fn raise_limits() -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    // Nobody but a process with privileges may, and none of those runs without them where users are told apart; so
-    // this tries what nobody's worker was ever given.
+    // Raising a limit needs privileges, which workers on systems with separate users never have. So this tries a limit that
+    // no worker was ever given.
     let most = Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
     setrlimit(Resource::Fsize, most).map_err(io::Error::from)
 }
@@ -90,7 +89,7 @@ fn map_code() -> io::Result<()> {
     call(libc::SYS_mprotect, [page(), 1, libc::c_long::from(libc::PROT_READ | libc::PROT_EXEC), 0])
 }
 
-/// An address at the start of a page of this program.
+/// Returns the address of a page of this program.
 fn page() -> libc::c_long {
     (ESCAPES.as_ptr() as libc::c_long) & !0xFFFF
 }

@@ -1,11 +1,11 @@
-//! The jail of a worker: from the moment it reads the first byte of unknown origin it can compute and answer, and
-//! little else.
+//! The jail of a worker: before it reads the first untrusted byte, it loses nearly all rights except computing and
+//! answering.
 //!
-//! Two locks of the kernel, neither of which needs privileges. Landlock ([`lock_files`]) leaves it the libraries, the
-//! models and the fonts, read-only; it comes before anything is loaded, because it binds the calling thread and the
-//! threads that this one starts later, and libraries start threads. Seccomp ([`lock_calls`]) leaves it the system
-//! calls of a program that computes; it comes after, because loading takes more calls than reading. `calls` is the
-//! table, `escape` tries every way out. Limits on memory and time are the worker's own business.
+//! Two kernel mechanisms; neither needs privileges. Landlock ([`lock_files`]) allows read-only access to
+//! libraries, models and fonts. It is set before anything is loaded, because it binds only the calling thread and threads
+//! started later, and libraries start threads. Seccomp ([`lock_calls`]) allows only the system calls of a computing
+//! program. It is set afterwards, because loading needs more calls than reading. `calls` holds the rules, `escape` tests
+//! them. The worker limits memory and time itself.
 
 mod calls;
 pub(crate) mod escape;
@@ -21,11 +21,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::extract::Tools;
 
-/// The newest rules that are asked for; an older kernel gives what it knows, which is always the rules on files.
+/// The newest Landlock version to request. An older kernel applies the rules it supports, which always include files.
 const LANDLOCK: ABI = ABI::V6;
 
-/// What loading a library takes, and the fonts that stand in for those a PDF does not bring along. No user's file lies
-/// below any of these.
+/// Paths needed to load libraries, and fonts to replace those that a PDF does not embed. No user file is below them.
 const READABLE: [&str; 14] = [
     "/lib",
     "/lib64",
@@ -43,28 +42,28 @@ const READABLE: [&str; 14] = [
     "/dev/urandom",
 ];
 
-/// Closes every descriptor but the standard ones: what a library of the parent left open to its children is none of
-/// the worker's business.
+/// Closes all descriptors except the standard ones: the worker must not inherit descriptors that a library of the parent
+/// left open.
 pub(crate) fn close_inherited() {
     const FIRST: libc::c_uint = 3;
     #[expect(unsafe_code, reason = "no library in use offers this call")]
-    // SAFETY: called first thing in the process, when nothing in it owns a descriptor beyond the standard ones.
+    // SAFETY: called first in the process, when it owns no descriptor beyond the standard ones.
     unsafe {
-        // Kernels before 5.9 lack it; descriptors that Rust opens are not inherited anyway.
+        // Kernels before 5.9 lack the call; descriptors opened by Rust are not inherited anyway.
         libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0);
     }
 }
 
-/// Gives up what a daemon of root's could do beyond other users: raise limits, read what is forbidden to all others.
+/// Drops the capabilities of a root daemon, such as raising limits or reading files of all users.
 pub(crate) fn drop_privileges() {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    // Whoever has none can always give up none.
+    // A process without capabilities can always drop them.
     set_capabilities(None, sets).ok();
 }
 
-/// Takes every file away from this thread and those it starts, but for reading libraries, models and fonts. Fails with
-/// a sentence on what is missing and how to get it.
+/// Restricts this thread and the threads it starts to reading libraries, models and fonts. Fails with a sentence that names
+/// the missing feature and how to get it.
 pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -74,21 +73,21 @@ pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
         .and_then(Ruleset::create)
         .and_then(|it| it.add_rules(path_beneath_rules(readable(tools), AccessFs::ReadFile | AccessFs::ReadDir)))
         .and_then(|it| it.restrict_self())
-        .map_err(|error| format!("Landlock refuses its rules: {error}"))?;
+        .map_err(|error| format!("Landlock rejected its rules: {error}"))?;
     match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         RulesetStatus::NotEnforced => {
-            Err("this kernel has no Landlock: it takes Linux 5.13 with `landlock` among the security modules (lsm=)"
+            Err("this kernel has no Landlock: it needs Linux 5.13 with `landlock` among the security modules (lsm=)"
                 .to_string())
         }
     }
 }
 
-/// Takes every system call away from all threads of this process but those of [`calls`].
+/// Restricts all threads of this process to the system calls in [`calls`].
 pub(crate) fn lock_calls() -> Result<(), String> {
     for program in calls::programs().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| {
-            format!("seccomp refuses its filter: {error}; it takes Linux 4.14 with CONFIG_SECCOMP_FILTER")
+            format!("seccomp rejected its filter: {error}; use Linux 4.14 or newer with CONFIG_SECCOMP_FILTER")
         })?;
     }
     Ok(())
@@ -99,7 +98,7 @@ fn readable(tools: &Tools) -> Vec<PathBuf> {
     paths.extend(tools.pdfium.as_deref().into_iter().flat_map(library));
     if let Some(ocr) = &tools.ocr {
         paths.extend(library(&ocr.runtime));
-        // Models may be links into a store that programs share; the rules hold for what a link leads to.
+        // Models may be links into a shared store; the rules apply to link targets.
         let files = std::fs::read_dir(&ocr.models).into_iter().flatten().flatten();
         paths.extend(files.filter_map(|it| it.path().canonicalize().ok()));
         paths.push(ocr.models.clone());
@@ -107,7 +106,7 @@ fn readable(tools: &Tools) -> Vec<PathBuf> {
     paths
 }
 
-/// A library may have others beside it, which it asks for when it is loaded: where it is named, and where it lies.
+/// Returns the directories of a library and of its link target: it may load other libraries from there.
 fn library(file: &Path) -> Vec<PathBuf> {
     let places = [Some(file.to_owned()), file.canonicalize().ok()];
     places.into_iter().flatten().filter_map(|it| it.parent().map(Path::to_owned)).collect()
@@ -119,7 +118,7 @@ mod tests {
     use crate::extract::OcrTools;
 
     #[test]
-    fn what_a_link_leads_to_may_be_read() {
+    fn link_targets_are_readable() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().canonicalize().unwrap().join(path);
         for path in ["store", "lib", "models"] {

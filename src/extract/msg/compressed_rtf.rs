@@ -1,12 +1,12 @@
-//! The compression of RTF bodies in messages: a sliding window that begins with common RTF words.
+//! Decompresses the RTF bodies of messages (LZFu): a sliding window that begins with common RTF words.
 
-/// What the window holds at the start, by definition of the format.
+/// Initial content of the window, defined by the format.
 const DICTIONARY: &[u8] = b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \
 \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
 
 const WINDOW: usize = 4096;
 
-/// Undoes the compression, up to the damage if there is some. At most 9 bytes come out of each one that goes in.
+/// Decompresses as far as the data are intact. Output is at most 9 times the input.
 pub(super) fn decompress(bytes: &[u8]) -> Vec<u8> {
     const HEADER: usize = 16;
     let Some(body) = bytes.get(HEADER..) else { return Vec::new() };
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_and_references_are_put_together() {
+    fn decompress_expands_literals_and_references() {
         let mut bytes = vec![0; 16];
         bytes[8..12].copy_from_slice(b"LZFu");
         // Six bytes of the dictionary, then `ab`, then the end mark at 207 + 8.
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_never_panics() {
+    fn decompress_corrupt_input_does_not_panic() {
         for length in 0..40 {
             decompress(&vec![0xFF; length]);
         }

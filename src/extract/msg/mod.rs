@@ -1,6 +1,6 @@
 //! Outlook messages (msg): a compound file of properties, with attachments as members.
 //!
-//! Appointments, tasks and notes are messages too. Recipients are taken as the message shows them.
+//! Appointments, tasks and notes are messages too. Recipients are taken in the form that the message displays.
 
 mod compressed_rtf;
 
@@ -13,10 +13,10 @@ use crate::extract::ooxml::push_metadata;
 use crate::extract::{Input, ReadResult, Sink, failure, html, rtf};
 use crate::model::{Anchor, BlockKind, ExtractFailure, FileState, Reason};
 
-/// Messages within messages are in the same file, so the sink's limit of depth needs one for our recursion beside it.
+/// Nested messages are in the same file, so the recursion needs a limit besides the depth limit of the sink.
 const MAX_DEPTH: u32 = 8;
 
-/// Properties by their MAPI number.
+/// MAPI property numbers.
 const SUBJECT: u16 = 0x0037;
 const SENDER_NAME: u16 = 0x0C1A;
 const SENDER_ADDRESS: u16 = 0x0C1F;
@@ -34,13 +34,13 @@ const DELIVERY_TIME: u16 = 0x0E06;
 const CODE_PAGE: u16 = 0x3FFD;
 const INTERNET_CODE_PAGE: u16 = 0x3FDE;
 
-/// Reads a message; attachments go to `member`.
+/// Reads a message; `member` reads its attachments.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let file = CompoundFile::open(Cursor::new(input.bytes))
         .map_err(|error| failure(Reason::Damaged, format!("compound file: {error}")))?;
     let mut message = Message { file };
     if !message.file.exists("/__properties_version1.0") {
-        return Err(failure(Reason::UnsupportedType, "a compound file that is no message"));
+        return Err(failure(Reason::UnsupportedType, "a compound file, but not a message"));
     }
     message.read("", 0, sink, member)
 }
@@ -50,7 +50,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Reads the message in a storage: `""` is the outermost.
+    /// Reads the message in a storage; `""` is the outermost.
     fn read(&mut self, storage: &str, depth: u32, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
         let fixed = self.fixed_properties(storage, depth, sink)?;
         let encoding = encoding(fixed_value(&fixed, CODE_PAGE));
@@ -77,7 +77,7 @@ impl Message<'_> {
         self.attachments(storage, depth, sink, member)
     }
 
-    /// Adds the body in the plainest form there is.
+    /// Adds the body in the simplest available format.
     fn body(&mut self, storage: &str, plain: &str, fixed: &[u8], sink: &mut Sink) -> ReadResult {
         let mark = sink.mark();
         if !plain.trim().is_empty() {
@@ -87,7 +87,7 @@ impl Message<'_> {
         } else if let Some(bytes) = self.stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)? {
             match fixed_value(fixed, INTERNET_CODE_PAGE) {
                 Some(page) => html::read_text(&encoding(Some(page)).decode(&bytes).0, sink),
-                // The page may say it itself.
+                // The HTML may declare its charset itself.
                 None => html::read(Input { bytes: &bytes, name: "body.html" }, sink)?,
             }
         } else {
@@ -139,7 +139,7 @@ impl Message<'_> {
         Ok(())
     }
 
-    /// Finds what is attached, and says what it is called.
+    /// Returns the attachments with their names.
     fn attached(&mut self, storage: &str, sink: &mut Sink) -> ReadResult<Vec<Attached>> {
         let root = if storage.is_empty() { "/" } else { storage };
         let Ok(entries) = self.file.read_storage(root) else { return Ok(Vec::new()) };
@@ -170,7 +170,7 @@ impl Message<'_> {
         self.file.exists(format!("{storage}/__properties_version1.0"))
     }
 
-    /// Reads a stream; none when it is missing or damaged.
+    /// Reads a stream; `None` if it is missing or damaged.
     fn stream(&mut self, path: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Ok(mut stream) = self.file.open_stream(path) else { return Ok(None) };
         match sink.copy(stream.by_ref()) {
@@ -180,7 +180,7 @@ impl Message<'_> {
         }
     }
 
-    /// Reads a text property, in Unicode or in the code page of the message.
+    /// Reads a text property, in UTF-16 or in the code page of the message.
     fn text(
         &mut self,
         storage: &str,
@@ -195,7 +195,7 @@ impl Message<'_> {
         Ok(encoding.decode_without_bom_handling(&bytes).0.trim_end_matches('\0').to_string())
     }
 
-    /// Reads the properties of fixed size: records of 16 bytes after a header.
+    /// Reads the fixed-size properties: records of 16 bytes after a header.
     fn fixed_properties(&mut self, storage: &str, depth: u32, sink: &mut Sink) -> ReadResult<Vec<u8>> {
         let bytes = self.stream(&format!("{storage}/__properties_version1.0"), sink)?.unwrap_or_default();
         let header = if depth == 0 { 32 } else { 24 };
@@ -203,20 +203,20 @@ impl Message<'_> {
     }
 }
 
-/// Something that is attached to a message.
+/// An attachment of a message.
 struct Attached {
-    /// Its storage.
+    /// Path of its storage.
     place: String,
-    /// What it is called here.
+    /// Its display name.
     label: String,
 }
 
-/// Where a message lies that is attached.
+/// Returns the storage path of an attached message.
 fn nested(place: &str) -> String {
     format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}000D")
 }
 
-/// Notes that a part of a message was not read, which is no reason to leave out the others.
+/// Records that a part of a message was not read; the other parts are still read.
 fn note(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
     if failed.reason.state() == FileState::Failed {
         sink.problem(format!("{part}: {}", failed.detail));
@@ -226,18 +226,18 @@ fn note(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
     }
 }
 
-/// Returns the eight bytes of a fixed property.
+/// Returns the eight value bytes of a fixed-size property.
 fn fixed_value(records: &[u8], number: u16) -> Option<u64> {
     let record = records.chunks_exact(16).find(|it| it[2..4] == number.to_le_bytes())?;
     Some(u64::from_le_bytes(record[8..16].try_into().ok()?))
 }
 
 fn encoding(code_page: Option<u64>) -> &'static encoding_rs::Encoding {
-    // Numbers are 32 bits wide; the rest of the field is undefined.
+    // Code pages are 32 bits wide; the rest of the field is undefined.
     rtf::encoding_of_code_page((code_page.unwrap_or(1252) & 0xFFFF_FFFF) as i32)
 }
 
-/// Returns the seconds since 1970 of a time that counts in units of 100 nanoseconds from 1601.
+/// Converts a FILETIME (100 ns units since 1601) to seconds since 1970.
 fn seconds(ticks: u64) -> Option<i64> {
     const SECONDS_TO_1970: i64 = 11_644_473_600;
     Some(i64::try_from(ticks / 10_000_000).ok()? - SECONDS_TO_1970)

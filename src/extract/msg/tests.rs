@@ -3,7 +3,7 @@ use std::io::Write;
 use super::*;
 use crate::model::{Document, ExtractLimits};
 
-/// Builds a message out of streams.
+/// Builds a message from streams.
 fn message(streams: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for (path, bytes) in streams {
@@ -30,7 +30,7 @@ fn read_all(bytes: &[u8]) -> Document {
     sink.finish()
 }
 
-/// Fixed properties with the code page 1251 and the submit time 2020-01-01.
+/// Fixed-size properties with the code page 1251 and the submit time 2020-01-01.
 fn properties() -> Vec<u8> {
     let ticks = (1_577_836_800u64 + 11_644_473_600) * 10_000_000;
     records(&[(CODE_PAGE, 1251), (SUBMIT_TIME, ticks)])
@@ -48,7 +48,7 @@ fn records(properties: &[(u16, u64)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_gives_its_facts_body_and_attachments() {
+fn message_yields_metadata_body_and_attachments() {
     let inner = "/__attach_version1.0_#00000001/__substg1.0_3701000D";
     let bytes = message(&[
         ("/__properties_version1.0", &properties()),
@@ -82,7 +82,7 @@ fn a_message_gives_its_facts_body_and_attachments() {
 }
 
 #[test]
-fn an_html_body_is_read_when_there_is_no_other() {
+fn html_body_is_read_without_plain_text() {
     let bytes = message(&[
         ("/__properties_version1.0", &[]),
         ("/__substg1.0_10130102", b"<html><body><p>hi</p><ul><li>x</ul>"),
@@ -91,7 +91,7 @@ fn an_html_body_is_read_when_there_is_no_other() {
 }
 
 #[test]
-fn attachments_are_read_whatever_the_body_is() {
+fn attachments_are_read_despite_damaged_body() {
     let page = format!("<p>Dear<br>{}Ann", "<br>".repeat(300));
     for (stream, body, text) in [
         ("/__substg1.0_10130102", page.as_bytes(), "Ann"),
@@ -111,7 +111,7 @@ fn attachments_are_read_whatever_the_body_is() {
 }
 
 #[test]
-fn an_html_body_is_read_in_the_code_page_of_its_message() {
+fn html_body_uses_message_code_page() {
     for (page, body, text) in [
         (50220, &b"<p>\x1b$B$3$s$K$A$O\x1b(B</p>"[..], "こんにちは"),
         (20866, b"<p>\xf0\xd2\xc9\xd7\xc5\xd4</p>", "Привет"),
@@ -125,7 +125,7 @@ fn an_html_body_is_read_in_the_code_page_of_its_message() {
 }
 
 #[test]
-fn another_compound_file_is_no_message() {
+fn other_compound_file_is_unsupported() {
     let bytes = message(&[("/WordDocument", b"x")]);
     let mut member = |_: Input<'_>, _: &mut Sink| Ok(());
     let failed =

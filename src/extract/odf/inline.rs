@@ -1,14 +1,13 @@
-//! The text of one OpenDocument paragraph, and what hangs on it: frames, notes, comments.
+//! The text of one OpenDocument paragraph, and the objects anchored in it: frames, notes, comments.
 
 use crate::extract::xml_tree::Node;
 
-/// Spaces that one element may stand for.
+/// Maximum number of spaces that one element may stand for.
 const MOST_SPACES: usize = 64;
 
-/// What a paragraph holds.
+/// Content of a paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Inline<'t> {
-    /// Its text.
     pub(super) text: String,
     /// Bodies of its foot- and endnotes.
     pub(super) notes: Vec<Node<'t>>,
@@ -41,7 +40,7 @@ impl<'t> Inline<'t> {
                 "line-break" => self.text.push('\n'),
                 "note" => self.notes.extend(child.child("note-body")),
                 "annotation" => self.comments.push(child),
-                // What a page number is depends on the page; in a file it is a stand-in.
+                // A page number depends on the layout; the file holds only a placeholder.
                 "annotation-end" | "tracked-changes" | "ruby-text" | "page-number" | "page-count" => {}
                 "frame" | "custom-shape" | "rect" | "line" | "g" | "caption" | "ellipse" | "polygon" | "text-box" => {
                     self.frames.push(child);
@@ -51,7 +50,7 @@ impl<'t> Inline<'t> {
         }
     }
 
-    /// Adds text whose white space counts as one space, as the format has it.
+    /// Adds text with runs of white space collapsed to one space, as the format defines it.
     fn running(&mut self, text: &str) {
         for character in text.chars() {
             match character {

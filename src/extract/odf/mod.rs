@@ -1,6 +1,6 @@
 //! OpenDocument: texts (odt), presentations (odp), spreadsheets (ods) and drawings (odg), zipped or flat.
 //!
-//! Deleted text that change tracking keeps is left out. Embedded objects come after the text.
+//! Deletions kept by change tracking are skipped. Embedded objects follow the text.
 
 mod inline;
 
@@ -14,7 +14,7 @@ use crate::extract::xml_tree::{self, Node, Tree};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Cells or rows that one element may stand for, where they are empty or alike.
+/// Maximum number of repeated cells or rows added for one element.
 const MOST_REPEATED: u32 = 16;
 
 /// Reads an OpenDocument file.
@@ -39,7 +39,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     check_flaw(tree.flaw.as_ref(), "content.xml", sink)
 }
 
-/// Reads a document that is one XML file.
+/// Reads a document stored as a single XML file.
 fn read_flat(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let xml = xml_tree::decode(input.bytes);
     let tree = Tree::parse(&xml);
@@ -100,14 +100,14 @@ struct Walker<'s> {
     /// Number of the slide, from 1; 0 outside slides.
     page: u32,
     part: Option<&'static str>,
-    /// Kind of a paragraph here: in a list they are items, in the title of a slide headings.
+    /// Kind of paragraphs at this point: list items in a list, headings in a slide title.
     kind: BlockKind,
-    /// Styles of quotations.
+    /// Names of quotation styles.
     quotations: HashSet<String>,
 }
 
-/// The styles of quotations: their names are English whatever the language, and a paragraph can have one of its own that is
-/// made of one of them.
+/// Returns the names of quotation styles. Built-in names are English in every language; a paragraph may have an automatic
+/// style derived from one of them.
 fn quotations(top: Node<'_>) -> HashSet<String> {
     const NAMES: [&str; 4] = ["Quotations", "Quote", "Intense_20_Quote", "Block_20_Text"];
     let mut found = HashSet::from(NAMES.map(String::from));
@@ -190,7 +190,7 @@ impl Walker<'_> {
         self.attached(inline);
     }
 
-    /// Adds what hangs on a paragraph, after it.
+    /// Adds the objects anchored in a paragraph, after it.
     fn attached(&mut self, inline: Inline<'_>) {
         for frame in inline.frames {
             self.block(frame);
@@ -236,7 +236,7 @@ impl Walker<'_> {
     }
 }
 
-/// Collects the rows of a table, not those of tables in it.
+/// Collects the rows of a table without those of nested tables.
 fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
@@ -247,7 +247,7 @@ fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the text of a cell; what hangs on its paragraphs and the tables in it come out for after the table.
+/// Returns the text of a cell. Objects anchored in it and nested tables are collected for after the table.
 fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<Node<'t>>) -> String {
     let mut text = String::new();
     for child in cell.children() {
@@ -270,7 +270,7 @@ fn repeated(node: Node<'_>, attribute: &str) -> u32 {
     node.attr(attribute).and_then(|it| it.parse().ok()).unwrap_or(1).max(1)
 }
 
-/// Reads one sheet of a spreadsheet; values are those it shows.
+/// Reads one sheet of a spreadsheet; values are the displayed ones.
 fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     let mut writer = SheetWriter::new(&sheet.attr("name").unwrap_or_default(), sink);
     let mut rows = Vec::new();
@@ -279,7 +279,7 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     let mut row_number = 0u32;
     'sheet: for row in rows {
         let times = repeated(row, "number-rows-repeated");
-        // Rows that repeat with content are rare, and to say it twice says all.
+        // Repeated rows with content are rare, and a few copies are enough.
         for place in 0..times.min(MOST_REPEATED) {
             if !write_row(row, row_number.saturating_add(place), &mut writer, &mut comments) {
                 break 'sheet;
@@ -340,7 +340,7 @@ fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
 
 /// Adds the text of embedded objects: charts, formulas, documents.
 fn embedded(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
-    /// Objects that are read; charts of a report are a few dozen.
+    /// Maximum number of objects read; a report has a few dozen charts.
     const MOST_OBJECTS: usize = 100;
     let is_object = |name: &String| {
         name.split_once('/').is_some_and(|(folder, rest)| folder.starts_with("Object") && rest == "content.xml")

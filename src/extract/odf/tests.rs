@@ -30,7 +30,7 @@ fn notes_comments_and_frames_follow_their_paragraph() {
 }
 
 #[test]
-fn quotations_are_known_by_their_style_or_the_one_it_is_made_of() {
+fn quotation_is_detected_by_style_or_parent_style() {
     let content = "<d><office:automatic-styles><style:style style:name=\"P1\" style:parent-style-name=\"Quotations\"/>\
         </office:automatic-styles><office:body><office:text><text:p text:style-name=\"P1\">one</text:p>\
         <text:p text:style-name=\"Quotations\">two</text:p><text:p text:style-name=\"P2\">three</text:p></office:text>\
@@ -41,7 +41,7 @@ fn quotations_are_known_by_their_style_or_the_one_it_is_made_of() {
 }
 
 #[test]
-fn tables_keep_rows_and_bound_what_repeats() {
+fn table_keeps_rows_and_limits_repeated_cells() {
     check(
         "<office:text><table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>a</text:p>\
          </table:table-cell><table:covered-table-cell/><table:table-cell><text:p>b</text:p><table:table><table:table-row>\
@@ -53,7 +53,7 @@ fn tables_keep_rows_and_bound_what_repeats() {
 }
 
 #[test]
-fn sheets_have_anchors_and_repeated_rows_do_not_explode() {
+fn sheet_has_cell_ranges_and_limits_repeated_rows() {
     let content = "<d><office:body><office:spreadsheet><table:table table:name=\"S\"><table:table-row \
         table:number-rows-repeated=\"3\"><table:table-cell table:number-columns-repeated=\"1000\"/></table:table-row>\
         <table:table-row table:number-rows-repeated=\"1048573\"><table:table-cell><text:p>x</text:p></table:table-cell>\
@@ -63,7 +63,7 @@ fn sheets_have_anchors_and_repeated_rows_do_not_explode() {
 }
 
 #[test]
-fn slides_are_pages_with_titles() {
+fn slides_become_pages_with_titles() {
     let content = "<d><office:body><office:presentation><draw:page><draw:frame presentation:class=\"title\"><draw:text-box>\
         <text:p>One</text:p></draw:text-box></draw:frame><presentation:notes><draw:frame><draw:text-box><text:p>say</text:p>\
         </draw:text-box></draw:frame></presentation:notes></draw:page><draw:page><text:p>x</text:p></draw:page>\
@@ -77,7 +77,7 @@ fn slides_are_pages_with_titles() {
 }
 
 #[test]
-fn headers_come_once_and_metadata_first() {
+fn metadata_comes_first_and_headers_once() {
     let styles = "<s><office:master-styles><style:master-page><style:header><text:p>Top</text:p></style:header></style:master-page>\
         <style:master-page><style:header><text:p>Top</text:p></style:header></style:master-page></office:master-styles></s>";
     let bytes = zipped(&[
@@ -92,7 +92,7 @@ fn headers_come_once_and_metadata_first() {
 }
 
 #[test]
-fn encryption_is_named() {
+fn encrypted_document_is_reported() {
     let manifest = "<m><manifest:file-entry manifest:full-path=\"content.xml\"><manifest:encryption-data/></manifest:file-entry></m>";
     let bytes = zipped(&[("META-INF/manifest.xml", manifest), ("content.xml", "noise")]);
     let failed = read(Input { bytes: &bytes, name: "a.odt" }, &mut Sink::new(ExtractLimits::default())).unwrap_err();
@@ -100,7 +100,7 @@ fn encryption_is_named() {
 }
 
 #[test]
-fn a_flat_document_is_read_too() {
+fn flat_document_is_read() {
     let flat = "<office:document><office:body><office:text><text:p>flat</text:p></office:text></office:body></office:document>";
     assert_eq!(shown(&run(read, flat.as_bytes())), "p flat");
 }

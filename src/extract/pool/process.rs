@@ -1,4 +1,4 @@
-//! One worker: the process, the socket to it, and what it died of.
+//! One worker: its process, its socket, and the diagnosis of its death.
 
 use std::fs::File;
 use std::io;
@@ -20,35 +20,35 @@ use crate::extract::worker::status_bytes;
 use crate::extract::{Tools, descriptor, failure};
 use crate::model::{ExtractFailure, Reason};
 
-/// Native libraries leak a little with every file.
+/// Native libraries leak some memory with every file.
 const JOBS_PER_WORKER: u32 = 1_000;
-/// Bytes of a reply that is taken apart where it comes in; with a longer one others would have to wait.
+/// Replies below this size are decoded on the async thread; longer ones would delay other tasks.
 const AT_ONCE_BYTES: usize = 256 << 10;
-/// Kept of what a dying worker says on its standard error.
+/// Bytes kept from the standard error of a dying worker.
 const LAST_WORDS_BYTES: u64 = 4 << 10;
-/// Said when an exception of C++ reaches Rust; the PDF library throws none but for want of memory.
+/// Rust prints this when a C++ exception reaches it; the PDF library throws only if memory runs out.
 const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
 /// A worker that closed its socket is dead or about to be.
 const DEATH_SECONDS: u64 = 2;
 
-/// How a worker ended that should not have.
+/// The diagnosis of an unexpected end of a worker.
 #[derive(Debug)]
 pub(super) struct Death {
-    /// What its file failed of.
+    /// The failure to record for its file.
     pub(super) failed: ExtractFailure,
     pub(super) cause: Cause,
-    /// Most memory that it ever held, in bytes, where that can be told.
+    /// Largest memory use of the worker in bytes, if known.
     pub(super) peak: Option<u64>,
 }
 
-/// Who ended a worker.
+/// What ended a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// It did, or its limits.
+    /// The worker itself, or its limits.
     Own,
-    /// Its jail, for what it tried.
+    /// The jail, for a forbidden system call.
     Jail,
-    /// Somebody else.
+    /// Another process or the kernel.
     Outside,
 }
 
@@ -57,13 +57,13 @@ pub(super) enum Cause {
 pub(super) struct Worker {
     child: Child,
     socket: UnixStream,
-    /// Most memory that we had held when it was started, in bytes: the system counts that as the child's until it holds
-    /// more, because for a moment they shared it.
+    /// Peak memory of this process in bytes when the worker was started. The kernel attributes it to the child until the
+    /// child's own peak is higher, because they shared memory for a moment.
     shared: u64,
-    /// What it could load before it was jailed.
+    /// Libraries it could load before it was jailed.
     pub(super) tools: Tools,
     jobs: u32,
-    /// Since when it has nothing to do.
+    /// Since when it is idle.
     pub(super) rested: Instant,
 }
 
@@ -74,22 +74,22 @@ impl Worker {
         let mut command = Command::new(program);
         command.arg("worker").env_clear().current_dir("/");
         command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
-        // With whatever it starts, should it get out of its jail or have none.
+        // Kills processes started by the worker too, if it left its jail or has none.
         command.process_group(0).kill_on_drop(true);
         let shared = status_of("self").and_then(|it| status_bytes(&it, "VmHWM:")).unwrap_or(u64::MAX);
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
-        // One that is already dead shows it when it is asked.
+        // If the worker is already dead, the next request fails.
         socket.write_all(&protocol::encode(&setup)?).await.ok();
         Ok(Worker { child, socket, shared, tools: setup.tools, jobs: 0, rested: Instant::now() })
     }
 
-    /// Reads what it says first.
+    /// Reads the first message of the worker.
     pub(super) async fn hello(&mut self) -> io::Result<Hello> {
         protocol::decode(&self.frame(MOST_REQUEST_BYTES).await?)
     }
 
-    /// The group of the process; None once it is known to have ended.
+    /// Returns the process group; `None` once the process is known to have ended.
     fn group(&self) -> Option<Pid> {
         self.child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?))
     }
@@ -121,35 +121,35 @@ impl Worker {
         tokio::task::spawn_blocking(move || protocol::decode(&reply)).await.map_err(io::Error::other)?
     }
 
-    /// Says whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may;
-    /// three quarters where half is networks.
+    /// Returns whether the worker should be replaced: after many jobs, or if `held` is half of its memory limit. The limit
+    /// is three quarters for skill workers, where networks take half.
     pub(super) fn is_worn_out(&self, held: u64, setup: &Setup) -> bool {
         let quarters = if setup.for_questions { 3 } else { 2 };
         self.jobs >= JOBS_PER_WORKER || held > (u64::from(setup.limits.memory_mib) << 18) * quarters
     }
 
-    /// Returns what it holds and the most that it ever held, in bytes; nothing when it is gone.
+    /// Returns current and peak memory in bytes; zeros if the process is gone.
     pub(super) fn memory(&self) -> (u64, u64) {
         self.id().and_then(resident).unwrap_or_default()
     }
 
-    /// Returns the process, for whoever looks at it while it works.
+    /// Returns the process id, for monitoring while it works.
     pub(super) fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Says whether somebody has stopped it.
+    /// Returns whether the process is stopped by a signal.
     pub(super) fn is_stopped(&self) -> bool {
         let status = self.status().unwrap_or_default();
         status.lines().find_map(|line| line.strip_prefix("State:")).is_some_and(|it| it.trim().starts_with('T'))
     }
 
-    /// What `/proc` tells of it; none when it is gone.
+    /// Returns the process status from `/proc`; `None` if the process is gone.
     fn status(&self) -> Option<String> {
         status_of(&self.child.id()?.to_string())
     }
 
-    /// Finds out what a worker died of.
+    /// Ends the worker and diagnoses its death.
     pub(super) async fn bury(mut self, error: &io::Error) -> Death {
         let patience = Duration::from_secs(DEATH_SECONDS);
         let group = self.group();
@@ -157,7 +157,7 @@ impl Worker {
             Some(pid) => peak_at_end(pid, patience).await,
             None => Some(0),
         };
-        // One that has not ended by now only talks nonsense, and is ended here.
+        // A worker that has not ended by now broke the protocol, and is killed here.
         let status = match peak {
             Some(_) => tokio::time::timeout(patience, self.child.wait()).await.ok(),
             None => None,
@@ -174,19 +174,19 @@ impl Worker {
     }
 }
 
-/// What `/proc` tells of a process, by its number or as `self`; none when it is gone.
+/// Returns `/proc/PROCESS/status` for a process id or `self`; `None` if the process is gone.
 fn status_of(process: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{process}/status")).ok()
 }
 
-/// Returns what a process holds and the most that it ever held, in bytes; none when it is gone.
+/// Returns current and peak memory of a process in bytes; `None` if it is gone.
 pub(super) fn resident(process: u32) -> Option<(u64, u64)> {
     let status = status_of(&process.to_string())?;
     Some((status_bytes(&status, "VmRSS:")?, status_bytes(&status, "VmHWM:")?))
 }
 
-/// Waits for the end of a child, leaves it to be reaped by whoever owns it, and returns the most memory that it ever held,
-/// in bytes: once it is dead, `/proc` does not tell that any more. None when it does not end.
+/// Waits for a child to exit without reaping it, and returns its peak memory in bytes, which `/proc` no longer has after
+/// the exit. Returns `None` if it does not exit in time.
 async fn peak_at_end(child: Pid, patience: Duration) -> Option<u64> {
     const LOOK: Duration = Duration::from_millis(2);
     let begun = Instant::now();
@@ -195,18 +195,18 @@ async fn peak_at_end(child: Pid, patience: Duration) -> Option<u64> {
             Ok(Some(peak)) => return Some(peak),
             Ok(None) if begun.elapsed() < patience => tokio::time::sleep(LOOK).await,
             Ok(None) => return None,
-            // It is no child any more.
+            // The child was reaped already.
             Err(_) => return Some(0),
         }
     }
 }
 
-/// Returns none while it lives.
+/// Returns the peak memory of an exited child; `None` while it runs.
 #[expect(unsafe_code, reason = "no library in use tells what a child used before it is reaped")]
 fn peak_of_the_dead(child: Pid) -> io::Result<Option<u64>> {
     // SAFETY: both are plain data, for which zeros are valid.
     let (mut information, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes to these two only, and both live until it returns.
+    // SAFETY: the kernel writes only to these two, and both live until it returns.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_waitid,
@@ -220,16 +220,16 @@ fn peak_of_the_dead(child: Pid) -> io::Result<Option<u64>> {
     if answer != 0 {
         return Err(io::Error::last_os_error());
     }
-    // The number of a child that has not ended is 0.
+    // If the child has not exited, the fields are 0.
     let has_ended = information.si_signo == libc::SIGCHLD;
     Ok(has_ended.then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10))
 }
 
-/// Tells what a worker died of by how it ended, where that is known, and what it said; `error` is how its socket failed.
+/// Diagnoses a death from the exit status (if known), the standard error, and `error`, the error of the socket.
 fn death(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
     let of = |cause, reason, detail: &str| Death { failed: failure(reason, detail), cause, peak: None };
     let signal = status.and_then(|it| it.signal());
-    // The PDF library aborts without a word when it gets no memory; nothing else that aborts is silent.
+    // The PDF library aborts silently if it gets no memory; all other aborts print a message.
     let aborted = signal == Some(libc::SIGABRT);
     let signs = ["memory allocation of", "failed to allocate", FOREIGN_EXCEPTION];
     if signs.iter().any(|it| words.contains(it)) || (aborted && words.is_empty()) {
@@ -243,7 +243,7 @@ fn death(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
     }
     if let Some(name) = signal.and_then(from_outside) {
         let detail = format!(
-            "its reader was ended by {name}, not for what it did: by somebody, or by the system for want of memory"
+            "its reader was killed by {name} from outside: by another process, or by the system for lack of memory"
         );
         return of(Cause::Outside, Reason::WorkerCrash, &detail);
     }
@@ -251,7 +251,7 @@ fn death(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
     of(Cause::Own, Reason::WorkerCrash, &format!("its reader died: {end}"))
 }
 
-/// Returns the name of a signal that no reader gets for what it does itself: its limits and its jail use others.
+/// Returns the name of a signal that never results from a worker's own actions: its limits and its jail use others.
 fn from_outside(signal: i32) -> Option<&'static str> {
     match signal {
         libc::SIGKILL => Some("SIGKILL"),
@@ -270,7 +270,7 @@ impl Drop for Worker {
 }
 
 fn kill_group(group: Pid) {
-    // It fails when nobody is left in it.
+    // Fails if the group has no processes left.
     let _gone = rustix::process::kill_process_group(group, Signal::KILL);
 }
 
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_reader_does_itself_is_told_from_what_is_done_to_it() {
+    fn death_cause_is_derived_from_signal() {
         let closed = io::Error::other("closed");
         for (signal, cause) in [
             (libc::SIGKILL, Cause::Outside),
@@ -291,7 +291,7 @@ mod tests {
             (libc::SIGXFSZ, Cause::Own),
             (libc::SIGSYS, Cause::Jail),
         ] {
-            // As `wait` gives it.
+            // In the form returned by `wait`.
             assert_eq!(death(Some(ExitStatus::from_raw(signal)), "", &closed).cause, cause, "signal {signal}");
         }
         assert_eq!(death(None, "", &closed).cause, Cause::Own);

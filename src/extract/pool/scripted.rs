@@ -1,4 +1,4 @@
-//! Workers of tests: scripts in the place of readers.
+//! Shell scripts that act as workers in tests.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use crate::extract::protocol::{self, Reply};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::model::ExtractLimits;
 
-/// What a script says that is ready to be given a file.
+/// Shell command that sends the first message of a worker.
 pub(super) const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
 
-/// A worker that is a script with the socket as its descriptor 0.
+/// Writes a worker program: a script with the socket as descriptor 0.
 pub(super) fn program(folder: &Path, script: &str) -> PathBuf {
     let program = folder.join("worker");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -18,7 +18,7 @@ pub(super) fn program(folder: &Path, script: &str) -> PathBuf {
     program
 }
 
-/// A pool whose only worker, whatever file it is given, does something and then says that.
+/// Makes a pool with one worker that runs the commands `does` for every file and then sends the reply `says`.
 pub(crate) fn pool(folder: &Path, does: &str, says: &Reply) -> WorkerPool {
     let reply = folder.join("reply");
     std::fs::write(&reply, protocol::encode(says).unwrap()).unwrap();

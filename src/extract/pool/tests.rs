@@ -10,7 +10,7 @@ fn pool(program: &str) -> WorkerPool {
 async fn check(program: &str, expected: Reason) -> WorkerPool {
     let file = tempfile::tempfile().unwrap();
     let pool = pool(program);
-    // Twice: a fault must not use up a permit.
+    // Twice, to show that a fault does not use up a permit.
     for _ in 0..2 {
         let failed = pool.extract(file.try_clone().unwrap(), "a.txt").await.unwrap_err();
         assert_eq!(failed.reason, expected, "{}", failed.detail);
@@ -19,7 +19,7 @@ async fn check(program: &str, expected: Reason) -> WorkerPool {
 }
 
 #[tokio::test]
-async fn a_worker_that_never_gets_ready_is_no_fault_of_the_file_and_is_told_with_its_program() {
+async fn worker_start_failure_is_io_and_names_program() {
     let folder = tempfile::tempdir().unwrap();
     let silent = program(folder.path(), "sleep 99");
     for program in ["/bin/false", "/nonexistent/vicd", silent.to_str().unwrap()] {
@@ -29,7 +29,7 @@ async fn a_worker_that_never_gets_ready_is_no_fault_of_the_file_and_is_told_with
 }
 
 #[tokio::test]
-async fn a_worker_may_take_longer_to_be_ready_than_a_file_may_take() {
+async fn worker_start_may_exceed_file_time_limit() {
     let folder = tempfile::tempdir().unwrap();
     let pool = scripted(folder.path(), &format!("sleep 2\n{HELLO}\nread line"));
     pool.probe().await;
@@ -37,7 +37,7 @@ async fn a_worker_may_take_longer_to_be_ready_than_a_file_may_take() {
 }
 
 #[tokio::test]
-async fn that_workers_do_not_start_is_said_until_one_does() {
+async fn start_failure_is_reported_until_worker_starts() {
     let folder = tempfile::tempdir().unwrap();
     let flag = folder.path().join("fails");
     std::fs::write(&flag, "").unwrap();
@@ -53,7 +53,7 @@ fn scripted(folder: &Path, script: &str) -> WorkerPool {
     pool(program(folder, script).to_str().unwrap())
 }
 
-/// Checks what becomes of a file whose reader says that it is ready and then does this.
+/// Checks the failure of a file if its worker becomes ready and then runs `script`.
 async fn check_script(script: &str, expected: Reason) -> WorkerPool {
     let folder = tempfile::tempdir().unwrap();
     let pool = scripted(folder.path(), &format!("{HELLO}\n{script}"));
@@ -63,7 +63,7 @@ async fn check_script(script: &str, expected: Reason) -> WorkerPool {
 }
 
 #[tokio::test]
-async fn a_worker_that_talks_nonsense_is_a_crash() {
+async fn worker_with_invalid_reply_is_a_crash() {
     for script in [
         r"printf '\377\377\377\377' >&0; sleep 9",
         r"printf '\005\000\000\000hello' >&0; sleep 9",
@@ -77,14 +77,14 @@ async fn a_worker_that_talks_nonsense_is_a_crash() {
 }
 
 #[tokio::test]
-async fn a_worker_that_never_ends_or_floods_its_outputs_is_killed_at_the_time_limit() {
+async fn hanging_or_flooding_worker_is_killed_at_time_limit() {
     for script in ["while :; do :; done", "yes", "yes >&2", "trap '' TERM INT; sleep 9; sleep 9"] {
         check_script(script, Reason::Timeout).await;
     }
 }
 
 #[tokio::test]
-async fn what_a_worker_started_ends_with_it() {
+async fn child_processes_end_with_worker() {
     let sleeps = |seconds: &str| {
         let found = std::process::Command::new("pgrep").args(["-fx", &format!("sleep {seconds}")]).output().unwrap();
         !found.stdout.is_empty()
@@ -103,13 +103,13 @@ async fn what_a_worker_started_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_worker_that_its_jail_killed_is_counted() {
+async fn worker_killed_by_jail_is_counted() {
     let pool = check_script("kill -SYS $$", Reason::WorkerCrash).await;
-    assert!(pool.problems()[0].starts_with("1 times a file made its reader"), "{:?}", pool.problems());
+    assert!(pool.problems()[0].starts_with("1 times a file made its worker"), "{:?}", pool.problems());
 }
 
 #[tokio::test]
-async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
+async fn hanging_skill_is_killed_at_job_time_limit() {
     let settings = PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
     let folder = tempfile::tempdir().unwrap();
     let pool = WorkerPool::new(program(folder.path(), &format!("{HELLO}\nsleep 60")), settings);
@@ -117,14 +117,14 @@ async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
     let begun = Instant::now();
     let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();
     assert_eq!(failed.reason, Reason::Timeout);
-    assert!(begun.elapsed() < Duration::from_secs(10), "the pool's own limit is longer");
+    assert!(begun.elapsed() < Duration::from_secs(10), "the limit of the pool is longer");
 }
 
-/// What a script answers: that the file needs a password.
+/// Reply of a script: the file needs a password.
 const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","detail":"a password"}}' >&0; sleep 9"#;
 
-/// Checks what becomes of a file whose reader does this when it is started for the first time, and answers from then on;
-/// or does it every time.
+/// Checks the failure of a file if its worker runs `what` on its first start (or on each one) and replies afterwards.
+/// Returns the detail and the number of starts.
 async fn check_twice(what: &str, always: bool, expected: Reason) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
@@ -137,7 +137,7 @@ async fn check_twice(what: &str, always: bool, expected: Reason) -> (String, usi
 }
 
 #[tokio::test]
-async fn a_file_whose_reader_somebody_ends_or_stops_is_read_once_more() {
+async fn file_is_retried_once_after_outside_signal() {
     for signal in ["KILL", "TERM", "STOP"] {
         let (_, starts) = check_twice(&format!("kill -{signal} $$"), false, Reason::Encrypted).await;
         assert_eq!(starts, 2, "{signal}");
@@ -145,7 +145,7 @@ async fn a_file_whose_reader_somebody_ends_or_stops_is_read_once_more() {
 }
 
 #[tokio::test]
-async fn a_file_whose_reader_is_ended_or_stopped_again_fails_and_the_signal_is_named() {
+async fn second_outside_signal_fails_file_and_is_named() {
     for (signal, reason) in [("KILL", Reason::WorkerCrash), ("TERM", Reason::WorkerCrash), ("STOP", Reason::Timeout)] {
         let (detail, starts) = check_twice(&format!("kill -{signal} $$"), true, reason).await;
         assert!(detail.contains(&format!("SIG{signal}")), "{detail}");
@@ -154,7 +154,7 @@ async fn a_file_whose_reader_is_ended_or_stopped_again_fails_and_the_signal_is_n
 }
 
 #[tokio::test]
-async fn a_file_that_ends_its_own_reader_fails_at_once() {
+async fn file_that_crashes_worker_fails_without_retry() {
     for (signal, reason) in [
         ("SEGV", Reason::WorkerCrash),
         ("SYS", Reason::WorkerCrash),
@@ -166,7 +166,7 @@ async fn a_file_that_ends_its_own_reader_fails_at_once() {
     }
 }
 
-/// Has a reader take memory in its own program, then do that.
+/// Lets a worker allocate 400 MiB in another program and then run `end`.
 async fn peak_of(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
     let folder = tempfile::tempdir().unwrap();
     let grow = format!("import os, signal, time\nheld = bytearray(400 << 20)\ntime.sleep(0.3)\n{end}");
@@ -180,7 +180,7 @@ async fn peak_of(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
 }
 
 #[tokio::test]
-async fn the_memory_of_a_reader_that_dies_is_known_as_well() {
+async fn peak_memory_of_dead_worker_is_recorded() {
     for end in ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"] {
         let (peak, _) = peak_of(end, Reason::WorkerCrash, 2_048).await;
         assert!((400..2_000).contains(&peak), "{end}: {peak} MiB");
@@ -188,8 +188,8 @@ async fn the_memory_of_a_reader_that_dies_is_known_as_well() {
 }
 
 #[tokio::test]
-async fn what_a_reader_holds_in_its_last_moment_is_known_when_it_is_more_than_this_process_ever_held() {
-    // Too short for a look while it works.
+async fn final_peak_memory_of_worker_is_recorded() {
+    // Too short for the monitor to sample the memory.
     let folder = tempfile::tempdir().unwrap();
     let script = format!("{HELLO}\nexec python3 -c 'import os\nheld = bytearray(1 << 30)\nos.abort()'");
     let limits = ExtractLimits { seconds: 60, memory_mib: 4 << 10, ..ExtractLimits::default() };
@@ -202,12 +202,12 @@ async fn what_a_reader_holds_in_its_last_moment_is_known_when_it_is_more_than_th
 }
 
 #[tokio::test]
-async fn a_reader_that_holds_more_than_it_may_is_ended_and_the_reason_names_both() {
+async fn worker_over_memory_limit_is_killed_with_both_sizes() {
     let (peak, detail) = peak_of("time.sleep(60)", Reason::OutOfMemory, 200).await;
     assert!(peak > 200 && detail.contains("may hold 200"), "{peak} {detail}");
 }
 
-/// Counts the readers of a file, and says whether there may be more than one.
+/// Counts the workers given a file, and decides whether a retry is allowed.
 struct Count {
     begun: std::sync::atomic::AtomicU32,
     may_again: bool,
@@ -235,12 +235,12 @@ impl Witness for Count {
 }
 
 #[tokio::test]
-async fn a_file_that_has_used_up_its_tries_is_given_to_no_other_reader() {
+async fn file_without_attempts_left_is_not_retried() {
     for end in ["SEGV", "KILL"] {
         let folder = tempfile::tempdir().unwrap();
         let starts = folder.path().join("starts");
         let answer = ANSWER.trim_end_matches("; sleep 9");
-        // The first reader reads a file, then ends over the next one; a second one would answer.
+        // The first worker reads one file and dies on the next; a second worker would reply.
         let script = format!(
             "frame() {{ dd bs=9999 count=1 <&0 >/dev/null 2>&1; }}\n\
              echo >> {starts}\nframe\n{HELLO}\nframe\n\
@@ -259,11 +259,11 @@ async fn a_file_that_has_used_up_its_tries_is_given_to_no_other_reader() {
 }
 
 #[tokio::test]
-async fn no_file_is_read_a_third_time_whoever_ended_its_readers() {
+async fn file_is_never_read_a_third_time() {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
     let answer = ANSWER.trim_end_matches("; sleep 9");
-    // The first reader reads a file, then dies of the next one; somebody ends the second; a third one would answer.
+    // The first worker reads one file and dies on the next, the second is killed from outside; a third would reply.
     let script = format!(
         "frame() {{ dd bs=9999 count=1 <&0 >/dev/null 2>&1; }}\n\
          echo >> {starts}\nframe\n{HELLO}\nframe\n\
@@ -287,10 +287,10 @@ async fn no_file_is_read_a_third_time_whoever_ended_its_readers() {
 }
 
 #[tokio::test]
-async fn what_is_read_once_more_is_read_alone() {
+async fn retry_runs_without_other_workers() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    // The name of the file comes in the second frame; the first is about the reader.
+    // The second frame holds the file name; the first one is the setup.
     let script = format!(
         "frame() {{ dd bs=9999 count=1 <&0 2>/dev/null | tr -d '\\000'; }}\n\
          frame > /dev/null\n{HELLO}\n\
@@ -315,7 +315,7 @@ async fn what_is_read_once_more_is_read_alone() {
 }
 
 #[tokio::test]
-async fn a_worker_at_rest_goes_when_it_has_rested_for_long() {
+async fn idle_worker_ends_after_max_idle() {
     let folder = tempfile::tempdir().unwrap();
     let pool = scripted::pool(folder.path(), "", &Ok(Document::default()));
     pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap();

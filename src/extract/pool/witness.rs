@@ -1,16 +1,16 @@
-//! Who is told how often a file is read.
+//! Observer of the attempts to read a file.
 
-/// Is told of every reader that is given a file, and has the last word on whether there is another.
+/// Is notified of every worker that is given a file, and decides whether there is another attempt.
 #[async_trait::async_trait]
 pub trait Witness: Send + Sync {
-    /// A reader is given the file.
+    /// Called when a worker is given the file.
     fn begins(&self);
 
-    /// The reader ended without an answer. Says whether the file may be given to one more.
+    /// Called when the worker ended without a reply. Returns whether the file may be given to another worker.
     async fn may_again(&self) -> bool;
 }
 
-/// For what nobody counts.
+/// An observer that counts nothing and allows every retry.
 pub(super) struct Nobody;
 
 #[async_trait::async_trait]

@@ -1,9 +1,9 @@
-//! Which code page the bytes of an RTF file are in.
+//! The encodings of code pages and font charsets in RTF.
 
 use encoding_rs::Encoding;
 
-/// Returns the encoding of a code page as Windows numbers them; Windows-1252 where there is none, or no decoder (1361,
-/// 50225, 52936). So it is with 1200, which messages name that hold bytes all the same.
+/// Returns the encoding of a Windows code page; Windows-1252 if it is unknown or has no decoder (1361, 50225, 52936). The
+/// same applies to 1200, which some messages declare although their text is in bytes.
 pub(crate) fn of_code_page(number: i32) -> &'static Encoding {
     let label = match number {
         866 => "ibm866",
@@ -32,7 +32,7 @@ fn by_label(label: &str) -> &'static Encoding {
     Encoding::for_label(label.as_bytes()).unwrap_or(encoding_rs::WINDOWS_1252)
 }
 
-/// Returns the encoding that the character set of a font implies; none where the document's own holds.
+/// Returns the encoding of a font charset; `None` if the document's encoding applies.
 pub(super) fn of_font(charset: i32) -> Option<&'static Encoding> {
     let page = match charset {
         77 => 10000,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_page_that_has_a_decoder_is_read_with_it() {
+    fn supported_code_pages_map_to_encodings() {
         for (number, name) in [
             (1251, "windows-1251"),
             (1361, "windows-1252"),

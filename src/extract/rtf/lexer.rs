@@ -1,6 +1,5 @@
-//! RTF to tokens: braces, control words, bytes of text.
+//! Splits RTF into tokens: braces, control words, bytes of text.
 
-/// One token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// `{`
@@ -13,11 +12,11 @@ pub(super) enum Token<'a> {
     Symbol(u8),
     /// A byte written as `\'hh`.
     Hex(u8),
-    /// Bytes as they stand.
+    /// Literal bytes.
     Text(&'a [u8]),
 }
 
-/// Walks the bytes of a file. Binary data is skipped, line breaks mean nothing.
+/// Iterates over the tokens of a file. Skips binary data and line breaks.
 #[derive(Debug)]
 pub(super) struct Lexer<'a> {
     rest: &'a [u8],
@@ -37,7 +36,7 @@ impl<'a> Lexer<'a> {
         let sign = usize::from(rest.first() == Some(&b'-'));
         let digits = rest[sign..].iter().take_while(|it| it.is_ascii_digit()).count();
         let (number, rest) = if digits > 0 { rest.split_at(sign + digits) } else { (&rest[..0], rest) };
-        // The blank that ends a control word belongs to it.
+        // The space after a control word is part of it.
         self.rest = rest.strip_prefix(b" ").unwrap_or(rest);
         let word = std::str::from_utf8(word).ok()?;
         let number = std::str::from_utf8(number).ok()?.parse::<i32>().ok();
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_symbols_bytes_and_binary_data_are_told_apart() {
+    fn lexer_splits_words_symbols_bytes_and_binary() {
         let tokens: Vec<_> = Lexer::new(b"{\\a-12 b\\'e9\\~\\bin3 }}}c\r\nd\\'zz\\bin99999 x").collect();
         use Token::*;
         assert_eq!(

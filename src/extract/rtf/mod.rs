@@ -1,6 +1,6 @@
-//! Rich Text Format: paragraphs, tables, notes and the result of fields.
+//! Rich Text Format: paragraphs, tables, notes and the results of fields.
 //!
-//! Pictures, embedded objects, formatting and page layout are passed over.
+//! Pictures, embedded objects, formatting and page layout are skipped.
 
 mod charset;
 mod lexer;
@@ -16,14 +16,14 @@ use crate::extract::rtf::lexer::{Lexer, Token};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Groups within groups; documents have a few dozen at most.
+/// Maximum group nesting; documents have a few dozen levels.
 const MAX_DEPTH: usize = 256;
 
 /// Reads an RTF file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     const SIGNATURE: &[u8] = b"{\\rtf";
     let start = input.bytes.windows(SIGNATURE.len()).take(64).position(|it| it == SIGNATURE);
-    let Some(start) = start else { return Err(failure(Reason::Damaged, "does not begin as RTF does")) };
+    let Some(start) = start else { return Err(failure(Reason::Damaged, "does not begin with the RTF signature")) };
     let mut reader = Reader::new(sink);
     for token in Lexer::new(&input.bytes[start..]) {
         reader.token(token)?;
@@ -36,7 +36,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// What a group is collected for, apart from the running text.
+/// Why the text of a group is collected separately from running text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Capture {
     Footnote,
@@ -48,10 +48,10 @@ enum Capture {
     Label,
 }
 
-/// What a group inherits and restores.
+/// State that a group inherits and that is restored at its end.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Nothing in it is text.
+    /// Whether the group holds no text.
     skipped: bool,
     hidden: bool,
     fonts: bool,
@@ -59,7 +59,7 @@ struct State {
     info: bool,
     /// Set on the group in which a capture began.
     capture: Option<Capture>,
-    /// Bytes that stand in for a Unicode character.
+    /// Number of fallback bytes after a Unicode character.
     fallback: usize,
     encoding: Option<&'static Encoding>,
     style: i32,
@@ -86,19 +86,19 @@ impl State {
 }
 
 struct Reader<'s> {
-    /// Blocks that the sink held before this file.
+    /// Number of blocks in the sink before this file.
     start: usize,
     sink: &'s mut Sink,
     state: State,
     stack: Vec<State>,
-    /// The paragraph, and above it what is captured within it.
+    /// The open paragraph, and above it the open captures.
     texts: Vec<String>,
-    /// Bytes not yet decoded: a character may take two.
+    /// Bytes not decoded yet: a character may need two.
     bytes: Vec<u8>,
-    /// Bytes still to be dropped after a Unicode character.
+    /// Fallback bytes still to skip after a Unicode character.
     dropped: usize,
     high_surrogate: Option<u16>,
-    /// The group began with `\*`.
+    /// Whether the group began with `\*`.
     optional: bool,
     document_encoding: &'static Encoding,
     font_encodings: HashMap<i32, &'static Encoding>,
@@ -184,7 +184,7 @@ impl<'s> Reader<'s> {
             Capture::Fact(key) => self.facts.push((key, text)),
             Capture::Label => {
                 let label = text.trim();
-                // Numbers are quoted by people; bullets are not.
+                // Other text refers to numbers, but not to bullets.
                 if label.ends_with(['.', ')']) || label.contains(|it: char| it.is_ascii_digit()) {
                     self.text().push_str(&format!("{label} "));
                 }
@@ -204,7 +204,7 @@ impl<'s> Reader<'s> {
     }
 
     fn is_silent(&self) -> bool {
-        // Styles and facts are text only where they are captured.
+        // Text of styles and document info is used only inside captures.
         let listed = (self.state.styles || self.state.info) && self.texts.len() < 2;
         self.state.skipped || self.state.hidden || self.state.fonts || listed
     }
@@ -224,7 +224,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes bytes of text, unless they stand in for a Unicode character that was read.
+    /// Adds bytes of text, unless they are the fallback of a Unicode character.
     fn raw(&mut self, bytes: &[u8]) {
         self.optional = false;
         let dropped = self.dropped.min(bytes.len());
@@ -248,7 +248,7 @@ impl<'s> Reader<'s> {
     fn unicode(&mut self, code: i32) {
         self.flush_bytes();
         self.dropped = self.state.fallback;
-        // Numbers are 16 bits with a sign, though some write them without, and some beyond.
+        // Numbers are signed 16-bit; some producers write them unsigned, others write larger ones.
         let unit = if code < 0 { (code & 0xFFFF) as u32 } else { code as u32 };
         let character = match (self.high_surrogate.take(), unit) {
             (_, 0xD800..=0xDBFF) => {
@@ -256,7 +256,7 @@ impl<'s> Reader<'s> {
                 return;
             }
             (Some(high), 0xDC00..=0xDFFF) => char::decode_utf16([high, unit as u16]).next().and_then(Result::ok),
-            // Symbol fonts put their glyphs into the private area.
+            // Symbol fonts use the private use area for their glyphs.
             (_, 0xE000..=0xF8FF) => None,
             (_, unit) => char::from_u32(unit),
         };
@@ -339,10 +339,10 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Opens a destination; false when the word is none.
+    /// Opens a destination; returns false if the word is not one.
     fn destination(&mut self, word: &str, optional: bool) -> bool {
         match word {
-            // The Unicode twin of a group that is skipped.
+            // The Unicode version of a skipped group.
             "ud" => self.state.skipped = false,
             _ if self.state.skipped => return false,
             "fonttbl" => self.state.fonts = true,
@@ -358,13 +358,13 @@ impl<'s> Reader<'s> {
                 self.begin(Capture::HeaderFooter);
             }
             "listtext" | "pntext" => {
-                // It also says that the paragraph is an item.
+                // The label also marks the paragraph as a list item.
                 if let Some(outer) = self.stack.last_mut() {
                     outer.list = true;
                 }
                 self.begin(Capture::Label);
             }
-            // Optional, and yet they hold text or shape it.
+            // Marked as optional, but they hold text or affect it.
             "shpinst" | "nesttableprops" | "cs" => return false,
             "colortbl" | "pict" | "fldinst" | "nonshppict" | "shprslt" | "nonesttables" | "objdata" | "objclass"
             | "upr" | "xe" | "tc" | "rxe" | "sp" | "listtable" | "listoverridetable" | "revtbl" | "rsidtbl"
@@ -440,9 +440,9 @@ impl<'s> Reader<'s> {
     fn finish(mut self) {
         self.flush_bytes();
         if !self.stack.is_empty() {
-            self.sink.problem("ends before its last group does");
+            self.sink.problem("ends inside an open group");
         }
-        // Text that an unclosed note swallowed is kept as a paragraph.
+        // Text of an unclosed note is kept as a paragraph.
         let text = std::mem::take(&mut self.texts).join("\n");
         self.end_table();
         self.push(BlockKind::Paragraph, &text, None);
@@ -453,7 +453,7 @@ impl<'s> Reader<'s> {
                 self.push(BlockKind::Paragraph, &text, Some("header"));
             }
         }
-        // The facts stand in front, as those of every format do.
+        // The metadata come first, as in every format.
         let end = self.sink.document().blocks.len();
         push_metadata(&self.facts, self.sink);
         let blocks = &mut self.sink.document().blocks;

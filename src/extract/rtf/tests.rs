@@ -7,7 +7,7 @@ fn check(rtf: &str, blocks: &str) {
 }
 
 #[test]
-fn characters_come_from_code_pages_unicode_and_names() {
+fn characters_decode_from_code_page_unicode_and_names() {
     check("\\ansicpg1251 \\'cf\\'f0\\'e8", "p При");
     check("{\\fonttbl{\\f0\\fcharset0 Arial;}{\\f1\\fcharset128 MS;}}\\f1 \\'82\\'a0\\f0\\'e9", "p あé");
     check("a\\u8212?b\\uc2\\u233 xxc{\\uc0\\u233 d}\\u-3840 ??e", "p a—bécéde");
@@ -15,7 +15,7 @@ fn characters_come_from_code_pages_unicode_and_names() {
 }
 
 #[test]
-fn headings_are_known_by_style_and_outline() {
+fn headings_follow_style_and_outline() {
     check(
         "{\\stylesheet{\\s0 Normal;}{\\s1\\b heading 1;}{\\s2\\outlinelevel2 Mine;}{\\*\\cs9 Char;}}\\pard\\s1 One\\par\
          \\pard\\s2 Three\\par\\pard text\\par\\pard\\outlinelevel0 Top\\par",
@@ -24,7 +24,7 @@ fn headings_are_known_by_style_and_outline() {
 }
 
 #[test]
-fn destinations_without_text_are_passed_over() {
+fn destinations_without_text_are_skipped() {
     check(
         "{\\colortbl;\\red0;}{\\*\\generator X;}{\\pict\\pngblip 89504e47}{\\field{\\*\\fldinst HYPERLINK \"u\"}{\\fldrslt link}} \
          {\\v hidden}{\\deleted gone}{\\*\\unknown{\\deep x}}{\\upr{ansi}{\\*\\ud{uni}}}",
@@ -41,7 +41,7 @@ fn tables_become_rows() {
 }
 
 #[test]
-fn notes_follow_their_paragraph_and_facts_come_first() {
+fn notes_follow_paragraph_and_metadata_comes_first() {
     check(
         "{\\info{\\title T}{\\author A}{\\operator O}{\\creatim\\yr2020}}{\\header H\\par}text{\\super{\\footnote note\\par}} on\\par\
          {\\listtext\\bullet\\tab}item\\par{\\listtext 2.\\tab}next\\par",
@@ -50,7 +50,7 @@ fn notes_follow_their_paragraph_and_facts_come_first() {
 }
 
 #[test]
-fn damage_keeps_what_was_read() {
+fn corrupt_rtf_keeps_text_before_damage() {
     let document = run(read, b"{\\rtf1 one\\par {\\b two");
     assert_eq!(shown(&document), "p one\np two");
     assert_eq!(document.problems.len(), 1);
@@ -58,7 +58,7 @@ fn damage_keeps_what_was_read() {
 }
 
 #[test]
-fn what_is_no_rtf_and_what_is_an_abyss_are_refused() {
+fn other_file_and_deep_nesting_are_rejected() {
     let reason = |bytes: &[u8]| {
         read(Input { bytes, name: "a.rtf" }, &mut Sink::new(ExtractLimits::default())).unwrap_err().reason
     };
@@ -67,7 +67,7 @@ fn what_is_no_rtf_and_what_is_an_abyss_are_refused() {
 }
 
 #[test]
-fn one_paragraph_as_large_as_the_file_is_cut_at_the_limit_of_text() {
+fn large_paragraph_is_truncated_at_text_limit() {
     let bytes = format!("{{\\rtf1 {}\\par more\\par}}", "word ".repeat(100_000));
     let mut sink = Sink::new(ExtractLimits { text_bytes: 20_000, ..ExtractLimits::default() });
     read(Input { bytes: bytes.as_bytes(), name: "a.rtf" }, &mut sink).unwrap();

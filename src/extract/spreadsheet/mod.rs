@@ -1,7 +1,7 @@
 //! Spreadsheets: xlsx, xlsb and xls through calamine, ods through the OpenDocument reader.
 //!
-//! Values are those last calculated; formulas are not shown or evaluated. Every compressed byte is inflated through the
-//! sink first: calamine gets a container whose parts are no longer compressed, so that it cannot be bombed.
+//! Values are those last calculated; formulas are neither shown nor evaluated. All compressed bytes are inflated through
+//! the sink first: calamine gets a container of uncompressed parts, which protects it from zip bombs.
 
 mod places;
 mod xls;
@@ -21,7 +21,7 @@ use crate::extract::xml_tree::Tree;
 use crate::extract::{Input, ReadResult, Sink, failure, odf};
 use crate::model::{Block, BlockKind, ExtractFailure, Reason};
 
-/// Reads a spreadsheet of any of the four formats, told apart by content.
+/// Reads a spreadsheet of any of the four formats, detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if input.bytes.starts_with(&COMPOUND_FILE) && !is_encrypted_package(input.bytes) {
         return xls::read(input, sink);
@@ -33,13 +33,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mark = sink.mark();
     ooxml::properties(&mut package, sink)?;
     let plain = Cursor::new(inflated(&mut package, sink)?);
-    // calamine indexes into binary records on trust.
+    // calamine indexes into binary records without checks and may panic.
     let read = catch_unwind(AssertUnwindSafe(|| match package.has("xl/workbook.bin") {
         true => read_xlsb(plain, sink),
         false => read_xlsx(plain, &mut package, sink),
     }));
-    read.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the reader could not cope with it")))?;
-    // The name of a sheet stands in another part than its cells.
+    read.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the reader panicked")))?;
+    // The name of a sheet is in another part than its cells.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     package.check_damage(mark, is_text, sink)
 }
@@ -121,7 +121,7 @@ fn comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>)
     for comment in tree.top().descendants().filter(|it| it.name() == "comment") {
         let number = comment.attr("authorId").and_then(|it| it.parse::<usize>().ok());
         let author = number.and_then(|it| authors.get(it)).map(String::as_str).unwrap_or_default();
-        // What stands here of a threaded comment only says that there is one.
+        // The legacy copy of a threaded comment holds only a placeholder text.
         if author.starts_with("tc=") {
             continue;
         }
@@ -148,7 +148,7 @@ fn threads(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) 
     Ok(())
 }
 
-/// Writes cells until they end, a limit is reached, or they are damaged.
+/// Writes cells until the end, a limit, or damage.
 fn write_cells<'c>(writer: &mut SheetWriter<'_>, mut next: impl FnMut() -> Result<Option<Cell<DataRef<'c>>>, String>) {
     loop {
         match next() {
@@ -177,7 +177,7 @@ fn value_text(value: &DataRef<'_>) -> String {
     }
 }
 
-/// Shows a number with the 15 digits a spreadsheet calculates with: 0.3, not 0.30000000000000004.
+/// Formats a number with the 15 digits of spreadsheet arithmetic: 0.3, not 0.30000000000000004.
 fn number_text(number: f64) -> String {
     let rounded = format!("{number:.14e}").parse().unwrap_or(number);
     match rounded {
@@ -187,7 +187,7 @@ fn number_text(number: f64) -> String {
     }
 }
 
-/// Shows a moment as date, time or both: `2024-02-29`, `08:30:00`, `2024-02-29 08:30:00`; durations in hours.
+/// Formats a moment as date, time or both: `2024-02-29`, `08:30:00`, `2024-02-29 08:30:00`; durations in hours.
 fn moment_text(moment: &ExcelDateTime) -> String {
     let value = moment.as_f64();
     let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
@@ -204,7 +204,7 @@ fn moment_text(moment: &ExcelDateTime) -> String {
     }
 }
 
-/// Builds the same container with its parts stored instead of compressed, without pictures and other media.
+/// Builds an equivalent container with stored instead of compressed parts, without pictures and other media.
 fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -232,7 +232,7 @@ fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
     Ok(writer.finish().map_err(damaged)?.into_inner())
 }
 
-/// Renames the attribute that claims how many strings there are: calamine makes room for as many as it says.
+/// Renames the attribute with the number of strings: calamine allocates memory for whatever it claims.
 fn forget_count(part: &mut [u8]) {
     const NAME: &[u8] = b"uniqueCount";
     let Some(root) = part.windows(3).position(|it| it == b"sst") else { return };
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheet_gives_rows_with_anchors_and_comments() {
+    fn sheet_yields_rows_with_anchors_and_comments() {
         let rows = r#"<row r="2"><c r="B2" t="inlineStr"><is><t>Year</t></is></c><c r="C2"><v>0.30000000000000004</v></c></row>
             <row r="3"><c r="B3"><v>2019</v></c></row>"#;
         let document = run(read, &workbook(rows));
@@ -293,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_at_the_far_corner_costs_nothing() {
+    fn cell_in_far_corner_uses_no_extra_memory() {
         let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>2</v></c></row>"#;
         let document = run(read, &workbook(rows));
         assert_eq!(document.blocks[2].anchor.cell.as_deref(), Some("XFD1048576:XFD1048576"));
     }
 
     #[test]
-    fn moments_are_readable() {
+    fn moment_text_formats_dates_and_times() {
         let text = |value, kind| moment_text(&ExcelDateTime::new(value, kind, false));
         assert_eq!(text(45351.0, ExcelDateTimeType::DateTime), "2024-02-29");
         assert_eq!(text(45351.5, ExcelDateTimeType::DateTime), "2024-02-29 12:00:00");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_shown_as_typed() {
+    fn number_text_rounds_to_15_digits() {
         for (number, text) in
             [(0.1 + 0.2, "0.3"), (1e15, "1000000000000000"), (-0.0, "0"), (1e300, "1e300"), (12.5, "12.5")]
         {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_claimed_count_of_strings_is_forgotten() {
+    fn unique_count_attribute_is_renamed() {
         let mut part = br#"<?xml?><x:sst uniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#.to_vec();
         forget_count(&mut part);
         let expected = br#"<?xml?><x:sst xniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#;
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheet_that_is_damaged_leaves_more_than_its_name_or_fails() {
+    fn damaged_sheet_fails_without_other_text() {
         let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row>"#;
         let sheet = "xl/worksheets/sheet1.xml";
         assert_eq!(shown(&run(read, &spoilt(workbook(rows), sheet))), "1 Ducks\np why?");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused_before_it_is_parsed() {
+    fn zip_bomb_is_rejected_before_parsing() {
         let bytes = workbook(&" ".repeat(1 << 20));
         let limits = crate::model::ExtractLimits { inflated_bytes: 1 << 16, ..Default::default() };
         let failed = read(Input { bytes: &bytes, name: "a.xlsx" }, &mut Sink::new(limits)).unwrap_err();

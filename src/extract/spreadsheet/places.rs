@@ -1,56 +1,56 @@
-//! Where the cells of an xls stand: they are moved together for calamine, and each is told its own place afterwards.
+//! Compacts the cells of an xls for calamine, and maps the compacted positions back to the original ones.
 //!
-//! calamine makes room for every cell between the first and the last of a sheet, and for all sheets at once. One stray cell
-//! in the far corner would take gigabytes, so rows and columns without a cell are left out of the count.
+//! calamine allocates every cell between the first and the last of a sheet, for all sheets at once. One stray cell in the
+//! far corner would take gigabytes, so unused rows and columns are removed.
 
 use std::collections::HashSet;
 
-/// Columns of a sheet, by definition of the format.
+/// Columns of a sheet, defined by the format.
 const COLUMNS: usize = 256;
 
-/// Rows of a sheet: their numbers have 16 bits.
+/// Rows of a sheet: row numbers have 16 bits.
 const ROWS: usize = 1 << 16;
 
-/// Cells, used or not, that calamine may make room for in a book: some 130 MiB, counting the copy that it makes of a sheet.
+/// Maximum number of cells, used or not, that calamine may allocate per workbook: about 130 MiB with its copy of a sheet.
 const MOST_ROOM: usize = 2_000_000;
 
-/// Record that claims the used area of a sheet; only an estimate, which readers do not need.
+/// Record with the claimed used area of a sheet: an estimate that readers do not need.
 const DIMENSIONS: u16 = 0x0200;
 
-/// Records of cells: row and column come first in each.
+/// Cell records; each begins with row and column.
 const FORMULA: u16 = 0x0006;
 const ROW_OF_NUMBERS: u16 = 0x00BD;
 const CELLS: [u16; 8] = [FORMULA, 0x0203, 0x0204, 0x0205, 0x027E, ROW_OF_NUMBERS, 0x00D6, 0x00FD];
 
-/// The text that the formula before it gives.
+/// The text result of the preceding formula.
 const FORMULA_TEXT: u16 = 0x0207;
 
-/// Begin and end of a sheet, or of a chart in one; and what names a sheet and says where it begins.
+/// Begin and end of a sheet or of a chart in it, and the record with name and offset of a sheet.
 const BEGIN: u16 = 0x0809;
 const END: u16 = 0x000A;
 const SHEET: u16 = 0x0085;
 
-/// Record without a meaning, for what is left out.
+/// Record type without meaning, for dropped records.
 const IGNORED: u16 = 0xFFFF;
 
-/// The rows and columns of a sheet that hold cells, in order.
+/// The used rows and columns of a sheet, in order.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Places {
     rows: Vec<u16>,
     columns: Vec<u16>,
-    /// Rows behind them with cells for which there was no room.
+    /// Number of used rows at the end that exceeded the cell limit.
     pub(super) left_out: usize,
 }
 
 impl Places {
-    /// Returns where a cell stands that calamine has at this place.
+    /// Returns the original position of a compacted cell.
     pub(super) fn of(&self, row: usize, column: usize) -> Option<(u32, u32)> {
         Some(((*self.rows.get(row)?).into(), (*self.columns.get(column)?).into()))
     }
 }
 
-/// Moves the cells of every sheet together, and takes the meaning from records that no sheet can have. Returns the places by
-/// sheet, in the order of their names.
+/// Compacts the cells of every sheet and disables invalid records. Returns the position map of each sheet, in the order of
+/// the sheet names.
 pub(super) fn move_together(stream: &mut [u8]) -> Vec<Places> {
     let mut room = MOST_ROOM;
     let mut places = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn move_together(stream: &mut [u8]) -> Vec<Places> {
     places
 }
 
-/// Returns where the sheets begin, and takes the meaning from further names of the same: each would take its room again.
+/// Returns the offsets of the sheets. Disables further names of the same sheet, as each would allocate its cells again.
 fn sheets(stream: &mut [u8]) -> Vec<usize> {
     let mut begins = Vec::new();
     let mut seen = HashSet::new();
@@ -83,14 +83,14 @@ fn sheets(stream: &mut [u8]) -> Vec<usize> {
     begins
 }
 
-/// Returns the kind of the record that begins at a byte, and where it ends.
+/// Returns the type and the end of the record at an offset.
 fn record(stream: &[u8], at: usize) -> Option<(u16, usize)> {
     let [k0, k1, l0, l1] = *stream.get(at..)?.first_chunk::<4>()?;
     let end = at + 4 + usize::from(u16::from_le_bytes([l0, l1]));
     (end <= stream.len()).then_some((u16::from_le_bytes([k0, k1]), end))
 }
 
-/// Visits the records of a sheet, but not those of the charts in it.
+/// Visits the records of a sheet without those of its charts.
 fn each_record(stream: &mut [u8], begin: usize, mut visit: impl FnMut(u16, &mut [u8])) {
     let (mut at, mut depth) = (begin, 0usize);
     while let Some((kind, end)) = record(stream, at) {
@@ -105,7 +105,7 @@ fn each_record(stream: &mut [u8], begin: usize, mut visit: impl FnMut(u16, &mut 
     }
 }
 
-/// Finds the rows and columns with cells.
+/// Finds the used rows and columns.
 fn used(stream: &mut [u8], begin: usize) -> Places {
     let (mut rows, mut columns) = (vec![false; ROWS], [false; COLUMNS]);
     each_record(stream, begin, |kind, record| {
@@ -118,7 +118,7 @@ fn used(stream: &mut [u8], begin: usize) -> Places {
     Places { rows: numbers(&rows), columns: numbers(&columns), left_out: 0 }
 }
 
-/// Returns the row, the first and the last column of the cells in a record; none where no xls can have one.
+/// Returns the row, the first and the last column of a cell record; `None` if it is no cell or out of range.
 fn cells(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
     let number = |at: usize| Some(usize::from(u16::from_le_bytes(*record.get(at..)?.first_chunk::<2>()?)));
     if !CELLS.contains(&kind) {
@@ -129,7 +129,7 @@ fn cells(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
     (first <= last && last < COLUMNS).then_some((row, first, last))
 }
 
-/// Gives the cells of a sheet the numbers of their places, and takes the meaning from those that have none.
+/// Renumbers the cells of a sheet to their compacted positions, and disables those without one.
 fn number_anew(stream: &mut [u8], begin: usize, places: &Places) {
     let mut is_left_out = false;
     each_record(stream, begin, |kind, record| {
@@ -169,7 +169,7 @@ pub(super) mod tests {
         record(0x0203, &[&place[..], &value.to_le_bytes()].concat())
     }
 
-    /// A book with these records in each sheet.
+    /// Makes a workbook with these records in each sheet.
     pub(in crate::extract::spreadsheet) fn book(sheets: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let begin = || record(BEGIN, &[0, 6, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let globals = |places: &[u32]| {
@@ -191,7 +191,7 @@ pub(super) mod tests {
         [globals(&places), bodies.concat()].concat()
     }
 
-    /// Moves the cells of one sheet together, and compares its records.
+    /// Compacts the cells of one sheet, and compares its records.
     fn check(before: &[Vec<u8>], after: &[Vec<u8>]) -> Places {
         let mut stream = book(&[("a", before.concat())]);
         let mut places = move_together(&mut stream);
@@ -200,7 +200,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn cells_are_moved_together_and_know_where_they_stood() {
+    fn compacted_cells_map_to_original_positions() {
         let numbers = |row: u8, first: u8, last: u8| {
             let all = vec![0; 6 * usize::from(last - first + 1)];
             record(ROW_OF_NUMBERS, &[&[row, 0, first, 0][..], &all, &[last, 0]].concat())
@@ -214,7 +214,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn cells_where_none_can_be_and_claims_of_an_area_are_left_out() {
+    fn invalid_cells_and_dimensions_are_disabled() {
         let (wild, claim) = (number(1, 256, 1.0), [0xFF; 14]);
         let formula = |column: u16| record(FORMULA, &[&[1, 0][..], &column.to_le_bytes(), &[0; 18]].concat());
         let text = record(FORMULA_TEXT, &[1, 0, 0, b'x']);
@@ -242,8 +242,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_sheet_of_more_room_than_there_is_ends_before() {
-        // Every row has one cell, and every column is used: the room is the product.
+    fn sheet_over_cell_limit_drops_last_rows() {
+        // Every row has one cell and every column is used: the allocation is the product.
         let diagonal: Vec<u8> = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
         let mut stream = book(&[("a", diagonal), ("b", number(0, 0, 1.0))]);
         let rows: Vec<_> = move_together(&mut stream).iter().map(|it| (it.rows.len(), it.left_out)).collect();
@@ -251,7 +251,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_second_name_of_one_sheet_is_left_out() {
+    fn duplicate_sheet_name_is_disabled() {
         let mut stream = book(&[("a", number(9, 9, 1.0)), ("b", Vec::new())]);
         let begins: Vec<[u8; 4]> = sheets(&mut stream).into_iter().map(|it| (it as u32).to_le_bytes()).collect();
         let place = stream.windows(4).position(|it| it == begins[1]).unwrap();
@@ -261,7 +261,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn whatever_the_records_say_nothing_panics() {
+    fn corrupt_records_do_not_panic() {
         for bytes in [vec![], vec![9], record(BEGIN, &[]), record(SHEET, &[255; 9]), record(SHEET, &[1, 0])] {
             move_together(&mut [bytes, record(END, &[]), number(1, 1, 1.0)[..9].to_vec()].concat());
         }

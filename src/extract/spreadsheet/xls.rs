@@ -1,7 +1,7 @@
-//! Workbooks of 1997 to 2003 (xls), read by calamine with `undoc` as a second opinion.
+//! Workbooks of 1997 to 2003 (xls), read by calamine, with `undoc` as the fallback.
 //!
-//! calamine makes room for whatever area a file claims, and 30 bytes can claim 100 GB. So it gets the stream of the
-//! workbook in a container of our own, without those claims and with the cells moved together, see [`places`].
+//! calamine allocates any area that a file claims, and 30 bytes can claim 100 GB. So it gets only the workbook stream, in a
+//! new container, without those claims and with compacted cells, see [`places`].
 
 use std::io::{Cursor, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,12 +22,12 @@ pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut book = match opened {
         Ok(Ok(book)) => book,
         Ok(Err(XlsError::Password)) => return Err(failure(Reason::Encrypted, "needs a password")),
-        // The second reader copes with some that the first does not, and has the better sentence otherwise.
+        // The fallback reads some files that calamine cannot, and has the better error message otherwise.
         _ => return legacy::read(input, sink),
     };
     for (name, places) in book.sheet_names().into_iter().zip(&places) {
         if places.left_out > 0 {
-            sink.problem(format!("sheet `{name}`: no room for the cells of its last {} rows", places.left_out));
+            sink.problem(format!("sheet `{name}`: too many cells, the last {} rows are skipped", places.left_out));
         }
         let Ok(range) = book.worksheet_range(&name) else { continue };
         let mut writer = SheetWriter::new(&name, sink);
@@ -55,18 +55,18 @@ fn text(value: &Data) -> String {
     }
 }
 
-/// Builds a container with nothing in it but the stream of the workbook, its cells moved together.
+/// Builds a container that holds only the workbook stream, with compacted cells.
 fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<Places>)> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).map_err(damaged)?;
-    // The name says which of two generations of the format it is.
+    // The stream name depends on the generation of the format.
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
-    let Some(name) = name else { return Err(failure(Reason::UnsupportedType, "a compound file that is no workbook")) };
+    let Some(name) = name else { return Err(failure(Reason::UnsupportedType, "a compound file, but not a workbook")) };
     let mut stream = sink.copy(file.open_stream(name).map_err(damaged)?.by_ref())?;
     let places = places::move_together(&mut stream);
     if places.iter().any(|it| it.left_out > 0) {
         sink.truncate();
     }
-    // Of the other version, with its large sectors, calamine finds no directory.
+    // calamine finds no directory in containers of the other version, which has larger sectors.
     let mut guarded = CompoundFile::create_with_version(Version::V3, Cursor::new(Vec::new())).map_err(damaged)?;
     guarded.create_stream(name).map_err(damaged)?.write_all(&stream).map_err(damaged)?;
     guarded.flush().map_err(damaged)?;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_cell_in_the_far_corner_costs_nothing_and_is_read() {
+    fn stray_cell_in_far_corner_is_read() {
         let stray = [number(0, 0, 1.0), number(0, 1, 2.0), number(65_535, 255, 3.0)].concat();
         let document = run(read, &workbook(&[("Ducks", stray), ("Geese", number(4, 2, 5.0))]));
         assert_eq!(shown(&document), "1 Ducks\nt 1 | 2\nt 3\n1 Geese\nt 5");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_book_of_any_length_says_in_which_cells_its_text_stands() {
+    fn long_workbook_has_correct_cell_ranges() {
         for rows in [3, 300, 30_000] {
             let document = run(read, &workbook(&[("Ducks", (0..rows).flat_map(|it| number(it, 0, 1.0)).collect())]));
             let last = document.blocks.last().unwrap().anchor.cell.clone().unwrap();
@@ -106,15 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn cells_all_over_a_sheet_are_read_as_far_as_there_is_room_and_it_is_said_so() {
+    fn sheet_over_cell_limit_is_truncated_with_problem() {
         let diagonal = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
         let document = run(read, &workbook(&[("Ducks", diagonal), ("Geese", number(0, 0, 1.0))]));
         assert!(document.truncated && document.blocks.len() > 100, "{}", document.blocks.len());
-        assert_eq!(document.problems, ["sheet `Ducks`: no room for the cells of its last 12188 rows"]);
+        assert_eq!(document.problems, ["sheet `Ducks`: too many cells, the last 12188 rows are skipped"]);
     }
 
     #[test]
-    fn the_text_that_a_formula_gives_is_read() {
+    fn text_result_of_formula_is_read() {
         let formula = [&[0, 0, 1, 0, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0xFF, 0xFF], &[0; 6], &[7, 0, 0x17, 4, 0], b"made"];
         let sheet = [number(0, 0, 1.0), record(0x0006, &formula.concat()), record(0x0207, b"\x04\0\0made")].concat();
         assert_eq!(shown(&run(read, &workbook(&[("Ducks", sheet)]))), "1 Ducks\nt 1 | made");
