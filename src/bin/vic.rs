@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // `vic bench` embeds in this process. Before any thread is there: the library reads the environment when it is loaded.
+    // `vic bench` embeds in this process. ONNX Runtime reads the environment when it loads, so this precedes all threads.
     vic::embed::disable_telemetry();
     vic::cli::main()
 }
