@@ -1,4 +1,4 @@
-//! Configuration to a running process: directories, lock, parts, listeners, signals.
+//! Turns a configuration into a running process: directories, lock, parts, listeners, signals.
 
 pub(crate) mod directory;
 mod doctor;
@@ -45,20 +45,21 @@ pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early
 use crate::daemon::service::{Daemon, Facts};
 use crate::daemon::socket::OwnFile;
 
-/// The longest that a daemon at its end waits for the commit that is under way.
+/// How long shutdown waits for the commit in progress.
 const SETTLE: Duration = Duration::from_secs(8);
 
-/// Runs until a signal, or a request, ends it. `program` is run with the argument `worker` for extraction.
+/// Runs until a signal or a request ends it. `program` is started with the argument `worker` for extraction.
 ///
 /// # Errors
-/// The data directory is held by another daemon, damaged or foreign; the model is missing; the address is taken.
+/// Another daemon holds the data directory; it is damaged or belongs to another program; the model is missing; the address
+/// is in use.
 pub async fn run(config: Config, program: PathBuf) -> Result<()> {
     let shutdown = CancellationToken::new();
     process::end_on_signal(&shutdown)?;
     run_until(config, program, shutdown).await
 }
 
-/// As [`run`], but ends with `shutdown` and leaves signals alone.
+/// As [`run`], but ends with `shutdown` and ignores signals.
 ///
 /// # Errors
 /// As [`run`].
@@ -86,7 +87,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve_to_the_end(daemon, listeners, access, &config, &lock).await;
     if let Err(error) = catalog.clear_tries() {
-        warn!(%error, "the next start may take the files that were being read for the cause of this end");
+        warn!(%error, "cannot clear the read attempts; the next start may suspect the files that were being read");
     }
     socket.remove();
     address.remove();
@@ -94,7 +95,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     outcome
 }
 
-/// Opens every part on what is stored, and gives it the others that it asks.
+/// Opens every part and connects it to the parts it uses.
 async fn assemble(
     config: &Config,
     program: PathBuf,
@@ -157,7 +158,7 @@ async fn assemble(
     })
 }
 
-/// The graph of the warehouse, and the assistant that asks it.
+/// Opens the graph and the assistant that queries it.
 fn graph_and_assistant(config: &Config, reads: Reads, end: CancellationToken) -> Result<(GraphService, Assistant)> {
     let (index, witness) = (reads.index.clone(), Arc::new(reads.asker.clone()));
     let graph = GraphService::open(&config.graph_path(), Some(reads), end)?;
@@ -179,7 +180,7 @@ fn facts(config: &Config, listen: SocketAddr, access: &Access) -> Facts {
     }
 }
 
-/// Takes the data directory for this process, or refuses it.
+/// Checks and locks the data directory for this process.
 fn own_directory(config: &Config) -> Result<DataLock> {
     directory::check(config)?;
     process::private_dir(&config.data_dir)?;
@@ -189,7 +190,7 @@ fn own_directory(config: &Config) -> Result<DataLock> {
     Ok(lock)
 }
 
-/// Serves until the shutdown, and lets the commit that is under way end.
+/// Serves until shutdown, then waits for the commit in progress.
 async fn serve_to_the_end(
     daemon: Arc<Daemon>,
     listeners: Listeners,
@@ -220,7 +221,7 @@ async fn serve_to_the_end(
     held.and(outcome)
 }
 
-/// What looks deeper into files, with the model for pictures if there is one.
+/// Opens the skills, with the vision model if one is configured.
 fn skills(config: &Config, pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Result<Skills> {
     let budget = Duration::from_secs(config.l2_seconds.into());
     let skills = Skills::new(pool, evidence, models).with_budget(budget);
@@ -230,17 +231,17 @@ fn skills(config: &Config, pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, 
     })
 }
 
-/// The processes that read files, and those that read pictures and pages.
+/// Makes the worker pools of extraction and of skills.
 fn worker_pools(config: &Config, program: PathBuf, models: &ModelStore) -> (Arc<WorkerPool>, Arc<WorkerPool>) {
     let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
-    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    // One more than a job uses: just-saved files and `vic read` do not wait for the large files of a job.
     let workers = config.workers + 1;
     let extraction = PoolSettings { workers, limits: config.limits.clone(), tools, skills: false };
     let skills = WorkerPool::new(program.clone(), crate::skills::pool_settings(models, &config.limits));
     (Arc::new(WorkerPool::new(program, extraction)), Arc::new(skills))
 }
 
-/// What each part may hold in memory at most.
+/// Returns the memory limit of each part.
 fn memory_caps(pool: &WorkerPool, skills: &WorkerPool) -> Vec<MemoryCap> {
     let mut caps = crate::store::memory_caps();
     caps.extend(crate::index::memory_caps());
