@@ -83,7 +83,7 @@ pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
 fn one(view: &View, named: &str) -> Result<u32> {
     match begin(view, named)?.as_slice() {
         [node] => Ok(*node),
-        several => Err(Error::invalid(format!("{} entities are called `{named}`", several.len()))
-            .hint("name one by its number, its key, or as `Type#number`")),
+        several => Err(Error::invalid(format!("{} entities are named `{named}`", several.len()))
+            .hint("use a number, a key, or `Type#number`")),
     }
 }
