@@ -17,7 +17,7 @@
 //!
 //! # Layout
 //!
-//! The rooms, in reading order. A room may use only rooms above it; `tests/it/layers.rs` enforces that.
+//! The top-level modules in dependency order. Each may use only those above it; `tests/it/layers.rs` enforces that.
 //!
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.

@@ -78,7 +78,7 @@ impl Astray {
     }
 }
 
-/// Whether the daemon that holds the directory is somebody else's matter: its own process takes care of it.
+/// Runs the checks of a data directory and collects their results.
 struct Doctor<'a> {
     config: &'a Config,
     fix: bool,
@@ -136,11 +136,11 @@ impl Doctor<'_> {
                 ErrorCode::PermissionDenied,
                 format!("`{}` belongs to another user or cannot be read", first.display()),
             );
-            let cure = format!("make it yours: `sudo chown -R $USER {}`", self.config.data_dir.display());
+            let cure = format!("take ownership: `sudo chown -R $USER {}`", self.config.data_dir.display());
             return self.say("permissions", Err(error.hint(cure)));
         }
         let Some((first, _)) = open.first() else {
-            return self.say("permissions", Ok("accessible only to the owner".into()));
+            return self.say("permissions", Ok("owner access only".into()));
         };
         let message = format!("other users may access `{}` and {} more", first.display(), open.len() - 1);
         let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
@@ -315,7 +315,7 @@ impl Doctor<'_> {
         };
         match mend.await {
             Ok(()) => {
-                let finding = format!("{message}: the former are re-read at the next start");
+                let finding = format!("{message}; files with missing data are re-read at the next start");
                 self.push("index and catalog", Health::Fixed, finding, None);
             }
             Err(error) => self.say("index and catalog", Err(error)),

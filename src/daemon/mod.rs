@@ -123,7 +123,7 @@ async fn assemble(
     stores::report(rescue, &index);
     stores::report_loss(&index, "the list of jobs", old_jobs.as_deref());
     stores::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
-    stores::report_loss(&index, "the log of what left the machine", audit.set_aside());
+    stores::report_loss(&index, "the audit log", audit.set_aside());
     let facts = Facts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
     let asker = Asker::new(config, catalog.clone(), index.clone(), skills(config, skill_pool, evidence, models)?)?;
     let contract = Contract::new(contract::Parts {
@@ -163,7 +163,7 @@ fn graph_and_assistant(config: &Config, reads: Reads, end: CancellationToken) ->
     let (index, witness) = (reads.index.clone(), Arc::new(reads.asker.clone()));
     let graph = GraphService::open(&config.graph_path(), Some(reads), end)?;
     let transcripts = TranscriptLog::open(&config.transcripts_path())?;
-    stores::report_loss(&index, "graphs that were imported", graph.set_aside());
+    stores::report_loss(&index, "imported graphs", graph.set_aside());
     stores::report_loss(&index, "the log of agents", transcripts.set_aside());
     let assistant = Assistant::new(config, Arc::new(GraphTools(graph.clone())), witness, Some(transcripts));
     Ok((graph, assistant))

@@ -58,7 +58,7 @@ pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
             tokio::select! {
                 _ = terminate.recv() => tracing::warn!("exiting immediately on the second signal"),
                 _ = interrupt.recv() => tracing::warn!("exiting immediately on the second signal"),
-                () = tokio::time::sleep(END) => tracing::warn!("exiting with unfinished work, which resumes at the next start"),
+                () = tokio::time::sleep(END) => tracing::warn!("exiting with unfinished work; the next start resumes it"),
             }
             exit_now()
         })
@@ -159,7 +159,7 @@ pub fn return_memory_early() {
 /// The level is not a valid filter.
 pub fn start_logging(level: &str) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(directives(level)).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgument, format!("cannot understand VIC_LOG_LEVEL `{level}`: {error}"))
+        Error::new(ErrorCode::InvalidArgument, format!("cannot parse VIC_LOG_LEVEL `{level}`: {error}"))
     })?;
     keep_panics_short();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();

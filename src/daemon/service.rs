@@ -166,7 +166,7 @@ impl Service for Daemon {
         });
         let (coverage, chunks, roots) = known?;
         // A status request for diagnosis gets the reason.
-        let unseen = store.as_ref().err().map(|it| format!("cannot look at the index: {}", it.with_cure()));
+        let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.with_cure()));
         let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
         if self.scope.is_all() {
@@ -397,7 +397,7 @@ async fn raw_text(file: &File) -> Option<String> {
 }
 
 fn below_no_root(name: &str) -> Error {
-    Error::not_found(format!("there is no `{name}` below a root"))
+    Error::not_found(format!("no root contains `{name}`"))
         .hint("`vic files` lists the files; use an absolute path for other files")
 }
 

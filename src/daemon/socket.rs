@@ -69,7 +69,7 @@ pub(crate) async fn make_room(path: &Path) -> Result<()> {
     }
     // Removes a link itself, never its target.
     if !kind.is_socket() && !kind.is_symlink() {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no socket", path.display()))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a socket", path.display()))
             .hint("move it aside"));
     }
     std::fs::remove_file(path).at("remove", path)

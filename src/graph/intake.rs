@@ -133,7 +133,7 @@ fn wrong(number: u32, line: &str) -> Error {
     let error = Error::invalid(format!("line {number}: found `{shown}`, {expected}")).field(format!("line {number}"));
     match codes::near(line) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
-        None => error.hint("e.g. `PRDContent.FL.001 -io-> SubmitPRD.FN.001`; nothing of the text was imported"),
+        None => error.hint("e.g. `PRDContent.FL.001 -io-> SubmitPRD.FN.001`; nothing was imported"),
     }
 }
 

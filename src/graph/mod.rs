@@ -90,7 +90,7 @@ pub struct Reads {
     pub pool: Arc<WorkerPool>,
 }
 
-/// The graph. Cheap to clone.
+/// The graph service. Cheap to clone.
 #[derive(Clone)]
 pub struct GraphService {
     shared: Arc<Shared>,

@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn unknown_names_are_charged_during_planning() {
         let view = view();
-        let text = "select ?x where ?x is File, Nobody -links_to-> ?x, Neither -links_to-> ?x";
+        let text = "select ?x where ?x is File, Missing -links_to-> ?x, Neither -links_to-> ?x";
         assert_eq!(check(&view, text, 20_000), (0, false));
         assert_eq!(check(&view, text, 5_000), (0, true));
         assert_eq!(

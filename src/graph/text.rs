@@ -42,8 +42,8 @@ impl Test {
 
     pub(crate) fn words_of(&self) -> String {
         match self {
-            Test::Contains(needle) => format!("holds \"{needle}\""),
-            Test::Words(words) => format!("holds the words {}", words.join(" ")),
+            Test::Contains(needle) => format!("contains \"{needle}\""),
+            Test::Words(words) => format!("contains the words {}", words.join(" ")),
             Test::Near(needle, most) => format!("is within {most} edits of \"{needle}\""),
         }
     }

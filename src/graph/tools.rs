@@ -33,11 +33,11 @@ pub fn specs() -> Vec<ToolSpec> {
 fn reading() -> Vec<ToolSpec> {
     let name = |what: &str| text(&format!("{what}: its name, its key, its number, or Type#number"));
     vec![
-        spec("db_summary", "What the graph holds: types, relations, schemas, contexts, with their numbers", &[], &[]),
+        spec("db_summary", "Summary of the graph: types, relations, schemas and contexts, with counts", &[], &[]),
         spec(
             "semantic_search",
             "Finds passages of the user's files by meaning and by word",
-            &[("query", text("What to look for, in plain words")), ("limit", limit(50, 8))],
+            &[("query", text("The search query in plain language")), ("limit", limit(50, 8))],
             &["query"],
         ),
         spec(
@@ -75,7 +75,7 @@ fn reading() -> Vec<ToolSpec> {
             "Returns the text of one chunk",
             &[
                 ("chunk", text("Chunk#128, the number, or the chunk_id")),
-                ("max_chars", bounded(16_000, "Most characters; 4000 when absent")),
+                ("max_chars", bounded(16_000, "Maximum characters; default 4000")),
             ],
             &["chunk"],
         ),
@@ -88,7 +88,7 @@ fn querying() -> Vec<ToolSpec> {
     let relation = json!({
         "type": "object",
         "properties": {
-            "rel_type": text("The relation"), "source": text("Where it begins"), "target": text("Where it ends"),
+            "rel_type": text("The relation"), "source": text("Its source entity"), "target": text("Its target entity"),
             "confidence": {"type": "number", "minimum": 0, "maximum": 1},
             "rationale": text("Why, in one sentence"),
             "evidence": {"type": "array", "maxItems": 20, "items": {
@@ -118,11 +118,11 @@ fn querying() -> Vec<ToolSpec> {
             "Draws the neighborhood of some entities, as Graphviz or as nodes and edges",
             &[
                 ("around", texts("Names or numbers of entities")),
-                ("hops", bounded(5, "Edges to walk away from them; 2 when absent")),
+                ("hops", bounded(5, "Maximum distance in edges; default 2")),
                 ("types", texts("Only entities of these types")),
                 ("relations", texts("Only edges of these relations")),
                 ("limit", limit(500, DRAWN)),
-                ("format", json!({"type": "string", "enum": ["dot", "json"], "description": "dot when absent"})),
+                ("format", json!({"type": "string", "enum": ["dot", "json"], "description": "default: dot"})),
             ],
             &[],
         ),
@@ -159,7 +159,7 @@ fn bounded(most: u32, description: &str) -> Value {
 }
 
 fn limit(most: u32, default: u32) -> Value {
-    bounded(most, &format!("Most results; {default} when absent"))
+    bounded(most, &format!("Maximum results; default {default}"))
 }
 
 /// Returns whether a tool with this name exists.

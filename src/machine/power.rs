@@ -1,4 +1,4 @@
-//! Mains or battery.
+//! Detects battery power.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn on_battery(supplies: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Each supply is its files as name and content.
+    /// Each supply is a list of its files with their content.
     fn check(supplies: &[&[(&str, &str)]], expected: bool) {
         let dir = tempfile::tempdir().unwrap();
         for (number, supply) in supplies.iter().enumerate() {

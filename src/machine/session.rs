@@ -154,11 +154,7 @@ mod tests {
         assert_eq!(place(), AHEAD, "before the answer is computed");
         drop(one);
         tokio::task::yield_now().await;
-        assert_eq!(
-            session.with_state(|it| it.next(Instant::now() + 2 * STAY)),
-            Next::Change,
-            "another answer is pending"
-        );
+        assert_eq!(session.with_state(|it| it.next(Instant::now() + 2 * STAY)), Next::Change, "another is pending");
         drop(another);
         let answered = Instant::now();
         assert!(matches!(session.with_state(|it| it.next(answered)), Next::In(_)));

@@ -58,9 +58,7 @@ impl Shares {
         if *holder != Holder::Owner {
             let own = taken.by.get(holder).copied().unwrap_or_default();
             if own >= self.each {
-                return Err(busy(format!(
-                    "busy: {own} {what} for this key; the other places are reserved for other keys"
-                )));
+                return Err(busy(format!("busy: {own} {what} for this key; the rest is for other keys")));
             }
             taken.by.insert(holder.clone(), own + 1);
         }

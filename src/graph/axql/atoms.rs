@@ -167,7 +167,7 @@ impl Parser {
         loop {
             if self.is_word("is") || *self.peek() == Kind::Mark(":") {
                 if type_name.is_some() {
-                    return Err(self.expected("one type at most"));
+                    return Err(self.expected("at most one type"));
                 }
                 self.advance();
                 type_name = Some(self.name("the name of a type")?);
@@ -193,11 +193,11 @@ impl Parser {
                 self.mark(",")?;
             }
             if matches!(self.peek(), Kind::Word(word) | Kind::Text(word) if fields.iter().any(|(it, _)| it == word)) {
-                return Err(self.expected("every field once"));
+                return Err(self.expected("each field only once"));
             }
             let field = self.name("the name of a field, or `)`")?;
             self.mark("=")?;
-            fields.push((field, self.term("what the field holds")?));
+            fields.push((field, self.term("the value of the field")?));
         }
         Ok(Atom::Fact { fact, relation, fields })
     }
@@ -222,7 +222,7 @@ impl Parser {
     fn path_part(&mut self, depth: usize) -> Result<Path> {
         let mut path = if *self.peek() == Kind::Mark("(") {
             if depth == MOST_NESTING {
-                return Err(self.expected(&format!("at most {MOST_NESTING} brackets in brackets")));
+                return Err(self.expected(&format!("at most {MOST_NESTING} levels of parentheses")));
             }
             self.advance();
             let inner = self.path(depth + 1)?;

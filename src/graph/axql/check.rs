@@ -30,7 +30,7 @@ pub(crate) fn shape(query: &Query) -> Result<()> {
         return Err(Error::invalid(format!("`max_hops` is not between 1 and {MAX_HOPS}")));
     }
     if query.min_confidence.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-        return Err(Error::invalid("the least confidence is not between 0 and 1"));
+        return Err(Error::invalid("the minimum confidence is not between 0 and 1"));
     }
     query.disjuncts.iter().flatten().try_for_each(atom)?;
     selected(query)
@@ -103,7 +103,7 @@ fn selected(query: &Query) -> Result<()> {
         if times < query.disjuncts.len() {
             let known: Vec<String> = bound.iter().map(|(it, _)| format!("`?{it}`")).collect();
             let place = if times == 0 { "no atom" } else { "not every disjunct" };
-            return Err(Error::invalid(format!("`?{name}` is selected, and {place} binds it"))
+            return Err(Error::invalid(format!("`?{name}` is selected, but {place} binds it"))
                 .hint(format!("variables of the atoms: {}", known.join(", "))));
         }
     }

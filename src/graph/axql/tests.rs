@@ -90,8 +90,8 @@ fn parse_error_names_position_found_and_expected() {
             None,
         ),
         ("select ?x where ?x is T & ?x is U", "position 25: found `&`, which is not part of a query", None),
-        ("select ?x where ?y is T", "`?x` is selected, and no atom binds it", None),
-        ("select ?x where ?x is T or ?y is T", "`?x` is selected, and not every disjunct binds it", None),
+        ("select ?x where ?y is T", "`?x` is selected, but no atom binds it", None),
+        ("select ?x where ?x is T or ?y is T", "`?x` is selected, but not every disjunct binds it", None),
     ] {
         let error = parse(text).unwrap_err();
         assert_eq!(error.message, message, "{text}");

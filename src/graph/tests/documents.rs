@@ -46,7 +46,7 @@ fn example_2_check_edge() {
     let edge = json!({"uuid": uuid, "source": "ReviewFeedback.FL.001", "target": "SubmitPRD.FN.001"});
     assert_eq!(answer, json!({"exists": true, "edge": edge}));
     assert_eq!(check("PMUser.AC.001"), json!({"exists": false}));
-    assert_eq!(check("Nobody.AC.001"), json!({"exists": false}));
+    assert_eq!(check("Missing.AC.001"), json!({"exists": false}));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn edge() -> impl Strategy<Value = GraphEdge> {
         start: it.into(),
         end: 9,
     }));
-    // Qualifying folders, some of which exist.
+    // Qualifying folders; some of them exist.
     let within = prop::option::of((0u8..3).prop_map(|it| ("within".to_string(), format!("d{it}/e"))));
     let attributes = (pairs(), within).prop_map(|(pairs, within)| pairs.into_iter().chain(within).collect());
     (name(), 0u8..3, name(), attributes, prop::option::of(name()), evidence).prop_map(
