@@ -52,7 +52,7 @@
 //! - No stage calls another. Each takes values and returns values; `index` holds the order.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of the
 //!   index. `ask` re-reads passages, and `contract` file texts, through `warehouse`.
-//! - Only `llm` starts programs of the user: by path, without a shell, isolated, with a timeout.
+//! - Only `llm` starts programs of the user: by path, without a shell, in their own session, with a timeout.
 //! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) use the network.
 //!   Every request passes [`embed::egress`], which enforces the privacy mode and writes the audit log. `daemon` binds the
 //!   listeners that `serve` uses; `client` connects to them.

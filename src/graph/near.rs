@@ -5,8 +5,8 @@ use crate::error::Error;
 /// Most candidates compared; more would take too long for an error message.
 const MOST_CANDIDATES: usize = 50_000;
 
-/// Returns the candidate with the smallest edit distance to `name`, ignoring case, if it is at most a third of the name's
-/// length and at least one character matches.
+/// Returns the candidate with the smallest edit distance to `name`, ignoring case. The limit is a third of the name's length,
+/// but at least one edit, and fewer edits than the name has characters.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();

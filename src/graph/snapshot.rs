@@ -17,7 +17,7 @@ pub(crate) type Ix = u32;
 /// An edge's index in the arrays.
 pub(crate) type EdgeIx = u32;
 
-/// Number of unused strings that is acceptable.
+/// How far unused strings may outnumber used ones.
 const WORN: usize = 10_000;
 
 /// The qualified name of a type or a relation.
@@ -208,7 +208,7 @@ impl Snapshot {
         words * 4 + halves * 2 + self.facts.capacity() + rows + few + origins + confidences + self.symbols.bytes()
     }
 
-    /// Returns whether more than half of the strings are unused, and at least [`WORN`].
+    /// Returns whether unused strings outnumber used ones by more than [`WORN`].
     pub(super) fn is_worn(&self) -> bool {
         let mut is_used = vec![false; self.symbols.len()];
         let mut mark = |it: Symbol| is_used[it as usize] = true;

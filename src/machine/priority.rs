@@ -13,7 +13,7 @@ const ASIDE: i32 = 19;
 /// I/O scheduling class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// Lowest priority of the best-effort class. Holders of our locks must not wait for an idle disk.
+    /// Lowest priority of the best-effort class. A lock holder in the idle class could block others forever on a busy disk.
     Last,
     /// The idle class: served only when no other process uses the disk.
     Idle,
