@@ -1,7 +1,7 @@
 //! vic: local-first indexing and search of files.
 //!
-//! A daemon (`vicd`) owns the warehouse, the models and the index; a thin command line (`vic`) and every other program
-//! talk gRPC, HTTP or MCP to it, so that all of them share one hot index.
+//! The daemon `vicd` owns the warehouse, the models and the index. The command line `vic` is a thin client. It and all
+//! other programs use gRPC, HTTP or MCP, so they share one index in memory.
 //!
 //! ```text
 //!  index:  warehouse ──> catalog ──> extract ──> chunk ──> embed ──> store ──> catalog
@@ -17,52 +17,52 @@
 //!
 //! # Layout
 //!
-//! The rooms, in reading order. A room may use only rooms above it; `tests/it/layers.rs` enforces that.
+//! The top-level modules in dependency order. Each may use only those above it; `tests/it/layers.rs` enforces that.
 //!
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
-//! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
-//! - [`text`]: where sentences end, in any language; pure.
-//! - [`filter`]: boolean filters: their grammar, and how they are decided; pure.
-//! - [`table`]: the tables of a document: rows by condition, groups, exact sums, and answers to sure questions; pure.
-//! - [`machine`]: what it is, priorities of threads, a share of the processors, mains or battery.
-//! - [`secrets`]: which files are secrets by name, and what in a text is a key, a token or a card number; pure.
+//! - [`model`]: the types passed between stages: `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit ->
+//!   SearchHit`.
+//! - [`text`]: sentence boundaries in any language; pure.
+//! - [`filter`]: boolean filters, their grammar and evaluation; pure.
+//! - [`table`]: the tables of a document: filter, group, exact sums, answers to unambiguous questions; pure.
+//! - [`machine`]: hardware description, thread priorities, CPU share, mains or battery.
+//! - [`secrets`]: which files are secrets by name, and which text is a key, a token or a card number; pure.
 //! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
-//! - [`catalog`]: what is known of every file, in SQLite; one writer.
+//! - [`catalog`]: the state of every file, in SQLite; one writer.
 //! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
 //! - [`chunk`]: documents to [`model::Chunk`]s; pure.
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
-//! - [`store`]: chunks and vectors in LanceDB: keyword leg, vector leg, upkeep.
+//! - [`store`]: chunks and vectors in LanceDB: keyword queries, vector queries, maintenance.
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
 //! - [`llm`]: language models on servers and behind commands: a request to an ordered stream of events.
 //! - [`librarian`]: question to [`model::QueryPlan`].
-//! - [`skills`]: deep reading of single files: page layout, text in pictures, a look by a vision model.
+//! - [`skills`]: deep extraction from single files: page layout, OCR, vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
-//! - [`graph`]: what files say of each other, and imported graphs: AxQL, `query_ir_v1`, tools.
-//! - [`agent`]: a question, a model that proposes and tools that execute, to an answer that cites.
+//! - [`graph`]: references between files, and imported graphs: AxQL, `query_ir_v1`, tools.
+//! - [`agent`]: a question to an answer with citations; a model proposes tool calls, vic executes them.
 //! - [`contract`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`client`]: the typed gRPC client.
-//! - [`bench`](mod@bench): measures the stages and the daemon: speed, memory, and the share of what the processor can do.
+//! - [`bench`](mod@bench): measures the stages and the daemon: speed, memory, share of peak CPU throughput.
 //! - [`cli`]: the command line.
-//!
 //! # Invariants
 //!
-//! - No stage calls another: each takes values and gives values; the order lives in `index`.
-//! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
-//!   the index; `ask` reads a passage again, and `contract` the text of a file beside its reader, through `warehouse`.
-//! - Only `llm` starts programs of the user, each by its path, without a shell, alone, and with an end.
-//! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) reach out, and every
-//!   request passes [`embed::egress`], which knows the privacy mode and keeps the audit log. `daemon` binds the listeners
-//!   that `serve` is handed; `client` talks to them.
-//! - Whoever reads a file of unknown origin is jailed before the first byte of it: no file, no socket, no process.
-//! - A secret is never read where its name tells, and blacked out where its looks do.
+//! - No stage calls another. Each takes values and returns values; `index` holds the order.
+//! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of the
+//!   index. `ask` re-reads passages, and `contract` file texts, through `warehouse`.
+//! - Only `llm` starts programs of the user: by path, without a shell, in their own session, with a timeout.
+//! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) use the network.
+//!   Every request passes [`embed::egress`], which enforces the privacy mode and writes the audit log. `daemon` binds the
+//!   listeners that `serve` uses; `client` connects to them.
+//! - Code that parses a file of unknown origin is sandboxed before it reads the first byte: no file, no socket, no process.
+//! - Files with secret names are never opened; secrets inside other files are redacted.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
 //! - The catalog marks a file indexed only after the store has it on disk.
 //! - `indexed + skipped + failed + pending = found`, always.
 //! - An unreadable or suddenly empty root never deletes anything.
-//! - The same text has the same vector, whatever it is batched with.
+//! - A text has the same vector in every batch.
 
 pub use vic_protocol::{client, config, data_dir, error, model, proto, units, verbs};
 

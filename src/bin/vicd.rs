@@ -1,4 +1,4 @@
-//! The daemon: `vicd` runs it, `vicd worker` is the process in which it reads files, `vicd doctor` looks whether all is well.
+//! The daemon. `vicd` runs it, `vicd worker` is the extraction process, `vicd doctor` checks the data directory.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[path = "vicd/allocator.rs"]
@@ -11,16 +11,16 @@ use std::time::Duration;
 use vic::config::Config;
 use vic::error::{Error, Result};
 
-/// Elsewhere the system's serves for all.
+/// Other platforms use the system allocator everywhere.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
-/// How long threads that read or compute may take to end, once all is on disk.
+/// How long threads that read or compute may take to end after all data is on disk.
 const REST: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    // Before any thread is there: ONNX Runtime looks at the environment when it is loaded.
+    // Runs before any thread starts: ONNX Runtime reads the environment when it loads.
     vic::embed::disable_telemetry();
     vic::store::bound_library();
     vic::daemon::return_memory_early();
@@ -55,23 +55,23 @@ fn run() -> Result<()> {
     vic::daemon::keep_files_private();
     vic::daemon::start_logging(&config.log_level)?;
     for stranger in vic::config::strangers() {
-        tracing::warn!("{stranger} is no setting of vic and is not read; `vic config show` lists those that are");
+        tracing::warn!("{stranger} is not a setting of vic and is ignored; `vic config show` lists the settings");
     }
-    // Free memory goes back although nothing is allocated any more.
+    // The background thread returns free memory even when no allocation happens any more.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::warn!(%error, "free memory goes back to the system late");
+        tracing::warn!(%error, "cannot start the allocator's background thread; freed memory returns late");
     }
     let program = std::env::current_exe().map_err(Error::internal)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(vic::daemon::run(config, program));
-    // Not longer: what is still at work reads or computes for nobody.
+    // A short limit suffices: the remaining work has no consumer.
     runtime.shutdown_timeout(REST);
     outcome
 }
 
-/// Prints what is found as JSON, for `vic doctor`.
+/// Prints the report as JSON, for `vic doctor`.
 fn doctor(option: Option<&str>) -> Result<()> {
     let fix = match option {
         None => false,
@@ -86,7 +86,7 @@ fn doctor(option: Option<&str>) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").map_err(Error::internal)
 }
 
-/// Whoever starts the daemon reads its last words here.
+/// The process that starts the daemon reads its final error here.
 fn eprintln_line(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
 }

@@ -1,7 +1,7 @@
-//! Looks at everything that lies in the data directory, and sets right what it may: for the time when no daemon runs, or
-//! none can. Beside a running daemon it only looks.
+//! Checks everything in the data directory, and with `fix` repairs it. For use when no daemon runs or none can start; next
+//! to a running daemon it only reads.
 //!
-//! Nothing is deleted but what vic itself left half done; what is damaged is renamed.
+//! Deletes only unfinished files of vic itself; renames damaged ones.
 
 mod roots;
 
@@ -21,27 +21,27 @@ use crate::index::{Space, is_building, serving_table};
 use crate::model::{Check, DoctorReport, FileId, Health};
 use crate::store::{Inspection, LanceStore, Store};
 
-/// Begins of the names of what a start that was killed may leave.
+/// Name prefixes of files that a killed start may leave.
 const HALF_DONE: [&str; 2] = [".vic-probe", ".tmp"];
 
-/// A daemon marks a file well within this time after it has stored it.
+/// A daemon marks a file well within this time after it stored it.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
-/// Looks at everything; with `fix` also mends.
+/// Checks everything; with `fix` also repairs.
 ///
 /// # Errors
-/// `fix` is asked for while a daemon runs; the directory is none of vic's, or of a newer one.
+/// `fix` is set while a daemon runs; the directory is not one of vic's, or has a newer format.
 pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
     directory::check(config)?;
     let mut doctor = Doctor { config, fix, is_alone: false, checks: Vec::new() };
     if !config.data_dir.exists() {
-        doctor.say("data directory", Ok("not there yet; the first `vic index` makes it".into()));
+        doctor.say("data directory", Ok("missing; the first `vic index` creates it".into()));
     } else {
         let mut lock = match lock::take(config) {
             Ok(lock) => Some(lock),
             Err(error) if error.code == ErrorCode::Locked && !fix => None,
             Err(error) if error.code == ErrorCode::Locked => {
-                return Err(error.hint("`vic doctor --fix` works alone: `vic daemon stop` ends that daemon"));
+                return Err(error.hint("`vic doctor --fix` needs exclusive access: run `vic daemon stop` first"));
             }
             Err(error) => return Err(error),
         };
@@ -55,7 +55,7 @@ pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
     Ok(DoctorReport { data_dir: config.data_dir.display().to_string(), checks: doctor.checks })
 }
 
-/// Files of which the store has not what the catalog says, and files of which it has something and should not.
+/// Files that the catalog lists but the store lacks, and files that the store has but should not.
 #[derive(Debug, Default, PartialEq)]
 struct Astray {
     lost: Vec<FileId>,
@@ -68,7 +68,7 @@ impl Astray {
         Ok(Astray { lost, orphans: catalog.orphan_ids(&found.rows)? })
     }
 
-    /// Those that are astray in a later look, too.
+    /// Keeps the files that a later check reports too.
     fn still(mut self, later: &Astray) -> Astray {
         let [lost, orphans] = [&later.lost, &later.orphans].map(|it| it.iter().collect::<HashSet<_>>());
         self.lost.retain(|it| lost.contains(it));
@@ -77,7 +77,7 @@ impl Astray {
     }
 }
 
-/// Whether the daemon that holds the directory is somebody else's matter: its own process takes care of it.
+/// Runs the checks of a data directory and collects their results.
 struct Doctor<'a> {
     config: &'a Config,
     fix: bool,
@@ -88,7 +88,7 @@ struct Doctor<'a> {
 
 impl Doctor<'_> {
     async fn look(&mut self) {
-        let running = if self.is_alone { "no daemon runs" } else { "a daemon runs: this only looks" };
+        let running = if self.is_alone { "no daemon runs" } else { "a daemon runs: read-only check" };
         self.say("daemon", Ok(running.into()));
         self.say("format", Ok(format!("format {}, vic {}", directory::FORMAT, env!("CARGO_PKG_VERSION"))));
         let outcome = self.space();
@@ -106,10 +106,10 @@ impl Doctor<'_> {
         let places: Vec<PathBuf> =
             [&self.config.data_dir, &self.config.db_path].into_iter().filter(|it| it.exists()).cloned().collect();
         Space::new(places, self.config.disk_reserve_bytes).check()?;
-        Ok("there is room to index".into())
+        Ok("enough free space to index".into())
     }
 
-    /// What vic writes is for its owner alone.
+    /// Checks that vic's files are accessible only to the owner.
     fn permissions(&mut self) {
         let owner = rustix::process::geteuid().as_raw();
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(2).into_iter();
@@ -117,7 +117,7 @@ impl Doctor<'_> {
         for entry in entries {
             match entry.map(|it| (it.depth(), it.path().to_path_buf(), it.metadata())) {
                 Ok((_, path, Ok(metadata))) if metadata.uid() != owner => foreign.push(path),
-                // Whoever may not enter the uppermost folder gets into none below it.
+                // Without access to the topmost folder, other users reach none below it.
                 Ok((depth, path, Ok(metadata))) if metadata.is_file() || (metadata.is_dir() && depth == 0) => {
                     if metadata.mode() & 0o077 != 0 {
                         open.push((path, metadata.mode() & 0o700));
@@ -128,26 +128,31 @@ impl Doctor<'_> {
                 Err(error) => unreadable.extend(error.path().map(Path::to_path_buf)),
             }
         }
-        // Models are for everybody who may enter the directory.
+        // Models may be used by all users who may enter the directory.
         open.retain(|it| !self.config.model_dirs.iter().any(|dir| it.0.starts_with(dir)));
         if let Some(first) = unreadable.first().or(foreign.first()) {
-            let error = Error::new(ErrorCode::PermissionDenied, format!("`{}` is not ours to use", first.display()));
-            let cure = format!("make it yours: `sudo chown -R $USER {}`", self.config.data_dir.display());
+            let error = Error::new(
+                ErrorCode::PermissionDenied,
+                format!("`{}` belongs to another user or cannot be read", first.display()),
+            );
+            let cure = format!("take ownership: `sudo chown -R $USER {}`", self.config.data_dir.display());
             return self.say("permissions", Err(error.hint(cure)));
         }
-        let Some((first, _)) = open.first() else { return self.say("permissions", Ok("for the owner alone".into())) };
-        let message = format!("others may use `{}` and {} more", first.display(), open.len() - 1);
+        let Some((first, _)) = open.first() else {
+            return self.say("permissions", Ok("owner access only".into()));
+        };
+        let message = format!("other users may access `{}` and {} more", first.display(), open.len() - 1);
         let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
         self.mend("permissions", problem, || {
             let close = |(path, mode): &(PathBuf, u32)| {
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).at("protect", path)
             };
             open.iter().try_for_each(close)?;
-            Ok(format!("{} are for the owner alone now", open.len()))
+            Ok(format!("{} are now accessible only to the owner", open.len()))
         });
     }
 
-    /// Every database is whole. A damaged one is put aside by whoever opens it.
+    /// Checks the integrity of every database. Opening a damaged one moves it aside.
     fn databases(&mut self) {
         let config = self.config;
         type Open = fn(&Path) -> Result<()>;
@@ -167,12 +172,12 @@ impl Doctor<'_> {
                 Err(problem) if problem.code == ErrorCode::DataLoss => {
                     self.mend(name, problem, || {
                         open(&path)?;
-                        // Opening sees damage to the begin of a file alone.
+                        // Opening detects only damage at the beginning of a file.
                         if catalog::check_database(&path).is_err_and(|it| it.code == ErrorCode::DataLoss) {
                             catalog::put_database_aside(&path)?;
                             open(&path)?;
                         }
-                        Ok(format!("begun anew; the damaged one is kept beside `{}`", path.display()))
+                        Ok(format!("recreated; the damaged one is kept beside `{}`", path.display()))
                     });
                 }
                 Err(problem) => self.say(name, Err(problem)),
@@ -180,7 +185,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// The keys can be understood: else none of them opens anything. Only who made them can mend that.
+    /// Checks that the key table can be parsed: if not, no key grants access. Only its author can repair it.
     fn keys(&self) -> Result<String> {
         if self.config.key_path().exists() {
             keys::read_own(&self.config.key_path())?;
@@ -191,7 +196,7 @@ impl Doctor<'_> {
         })
     }
 
-    /// The files of the models in use have the right checksums.
+    /// Verifies the checksums of the models in use.
     fn models(&mut self) {
         let models = ModelStore::new(self.config.model_dirs.clone());
         let mut names = vec!["pdfium", "ppocr"];
@@ -199,12 +204,12 @@ impl Doctor<'_> {
             names.extend([self.config.embed.device.library(), &self.config.embed.model]);
         }
         for name in names {
-            let outcome = models.verify(name).map(|()| "its checksums are right".to_string());
+            let outcome = models.verify(name).map(|()| "checksums match".to_string());
             self.say(&format!("model {name}"), outcome.map_err(|it| it.hint(format!("vic models pull {name}"))));
         }
     }
 
-    /// The store is whole, agrees with the catalog, and the catalog with the roots.
+    /// Checks the store, the store against the catalog, and the catalog against the roots.
     async fn index(&mut self) {
         let path = self.config.catalog_path();
         let is_there = path.metadata().is_ok_and(|it| it.len() > 0);
@@ -222,7 +227,7 @@ impl Doctor<'_> {
         if is_empty && listed > 0 {
             let message =
                 format!("the catalog `{}` is gone or empty, and {listed} roots had been indexed", path.display());
-            let cure = "start the daemon: it takes them in again and reads their files";
+            let cure = "start the daemon: it adds them again and reads their files";
             return self.say("index", Err(Error::new(ErrorCode::DataLoss, message).hint(cure)));
         }
         let catalog = match opened {
@@ -242,10 +247,10 @@ impl Doctor<'_> {
         let dir = &self.config.db_path;
         let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
             Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
-                // Opening mends: it goes back to what is whole, or begins anew.
+                // Opening repairs: it goes back to an intact version or creates a new table.
                 match LanceStore::open(dir, fingerprint, dimension).await {
                     Ok(_) => {
-                        let kept = "set right; what could not be read is kept beside it";
+                        let kept = "repaired; the unreadable part is kept beside it";
                         self.push("index", Health::Fixed, format!("{}: {kept}", problem.message), None);
                         LanceStore::inspect(dir, fingerprint, dimension).await
                     }
@@ -261,7 +266,7 @@ impl Doctor<'_> {
                 let (chunks, versions) = (found.rows.values().sum::<u64>(), found.versions);
                 let unsynced = match found.unsynced {
                     0 => String::new(),
-                    some => format!(", {some} of them of a commit that did not end"),
+                    some => format!(", {some} of them from an unfinished commit"),
                 };
                 self.say("index", Ok(format!("{chunks} chunks can be read, {versions} versions{unsynced}")));
                 self.agreement(catalog, fingerprint, dimension, &found).await;
@@ -270,14 +275,14 @@ impl Doctor<'_> {
         }
     }
 
-    /// The store has what the catalog says. A daemon that starts sees to this, too.
+    /// Compares the store with the catalog. A starting daemon does this too.
     async fn agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
         match is_building(catalog) {
             Ok(false) => (),
-            // Each would be held against what is true of the other, and to mend that would undo the work so far.
+            // The catalog describes the other index, and a repair would undo the work so far.
             Ok(true) => {
                 let finding =
-                    "not compared: another model's index is being built, and this one answers until it is whole";
+                    "not compared: another model's index is being built; this one serves until that is complete";
                 return self.say("index and catalog", Ok(finding.into()));
             }
             Err(error) => return self.say("index and catalog", Err(error)),
@@ -290,7 +295,7 @@ impl Doctor<'_> {
             Err(error) => return self.say("index and catalog", Err(error)),
         };
         let message = format!(
-            "{} files have not the chunks or the vectors that they should have, {} have some and should not",
+            "{} files lack chunks or vectors that the catalog lists, {} have chunks and should have none",
             lost.len(),
             orphans.len()
         );
@@ -309,15 +314,15 @@ impl Doctor<'_> {
         };
         match mend.await {
             Ok(()) => {
-                let finding = format!("{message}: the former are read again with the next start");
+                let finding = format!("{message}; files with missing data are re-read at the next start");
                 self.push("index and catalog", Health::Fixed, finding, None);
             }
             Err(error) => self.say("index and catalog", Err(error)),
         }
     }
 
-    /// What does not agree. Beside a daemon, which may store a file between a look at the one and a look at the other, that is
-    /// what does not twice.
+    /// Returns the differences between store and catalog. A running daemon may store a file between the two reads, so then
+    /// only differences seen twice count.
     async fn astray(
         &self,
         catalog: &Catalog,
@@ -341,7 +346,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// What vic left half done may go; what it put aside is the user's to delete.
+    /// Removes unfinished files of vic; the user decides about files that were moved aside.
     fn leftovers(&mut self) {
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(4).into_iter().flatten();
         let (mut half_done, mut kept) = (Vec::new(), Vec::new());
@@ -355,7 +360,7 @@ impl Doctor<'_> {
             }
         }
         if let Some(first) = kept.first() {
-            let finding = format!("{} and {} more were damaged once and are kept", first.display(), kept.len() - 1);
+            let finding = format!("{} and {} more were damaged and are kept", first.display(), kept.len() - 1);
             self.say("put aside", Ok(finding));
         }
         if half_done.is_empty() || !self.is_alone {
@@ -363,15 +368,13 @@ impl Doctor<'_> {
         }
         let left = half_done.len();
         if !self.fix {
-            return self.say(
-                "leftovers",
-                Ok(format!("{left} files of work that did not end; `vic doctor --fix` removes them")),
-            );
+            return self
+                .say("leftovers", Ok(format!("{left} files of unfinished work; `vic doctor --fix` removes them")));
         }
         let removed = half_done.iter().try_for_each(|it| std::fs::remove_file(it).at("remove", it));
         match removed {
             Ok(()) => {
-                self.push("leftovers", Health::Fixed, format!("removed {left} files of work that did not end"), None);
+                self.push("leftovers", Health::Fixed, format!("removed {left} files of unfinished work"), None);
             }
             Err(error) => self.say("leftovers", Err(error)),
         }
@@ -384,7 +387,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// A problem, or what became of it.
+    /// Records a problem, or the result of its repair.
     fn mend(&mut self, name: &str, problem: Error, mend: impl FnOnce() -> Result<String>) {
         if !self.fix {
             return self.say(name, Err(problem));

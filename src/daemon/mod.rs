@@ -1,4 +1,4 @@
-//! Configuration to a running process: directories, lock, parts, listeners, signals.
+//! Turns a configuration into a running process: directories, lock, parts, listeners, signals.
 
 mod doctor;
 mod member;
@@ -43,20 +43,21 @@ use crate::daemon::service::{Daemon, Facts};
 use crate::daemon::socket::OwnFile;
 pub use crate::data_dir::lock::holder;
 
-/// The longest that a daemon at its end waits for the commit that is under way.
+/// How long shutdown waits for the commit in progress.
 const SETTLE: Duration = Duration::from_secs(8);
 
-/// Runs until a signal, or a request, ends it. `program` is run with the argument `worker` for extraction.
+/// Runs until a signal or a request ends it. `program` is started with the argument `worker` for extraction.
 ///
 /// # Errors
-/// The data directory is held by another daemon, damaged or foreign; the model is missing; the address is taken.
+/// Another daemon holds the data directory; it is damaged or belongs to another program; the model is missing; the address
+/// is in use.
 pub async fn run(config: Config, program: PathBuf) -> Result<()> {
     let shutdown = CancellationToken::new();
     process::end_on_signal(&shutdown)?;
     run_until(config, program, shutdown).await
 }
 
-/// As [`run`], but ends with `shutdown` and leaves signals alone.
+/// As [`run`], but ends with `shutdown` and ignores signals.
 ///
 /// # Errors
 /// As [`run`].
@@ -84,7 +85,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve_to_the_end(daemon, listeners, access, &config, &lock).await;
     if let Err(error) = catalog.clear_tries() {
-        warn!(%error, "the next start may take the files that were being read for the cause of this end");
+        warn!(%error, "cannot clear the read attempts; the next start may suspect the files that were being read");
     }
     socket.remove();
     address.remove();
@@ -92,7 +93,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     outcome
 }
 
-/// Opens every part on what is stored, and gives it the others that it asks.
+/// Opens every part and connects it to the parts it uses.
 async fn assemble(
     config: &Config,
     program: PathBuf,
@@ -120,7 +121,7 @@ async fn assemble(
     stores::report(rescue, &index);
     stores::report_loss(&index, "the list of jobs", old_jobs.as_deref());
     stores::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
-    stores::report_loss(&index, "the log of what left the machine", audit.set_aside());
+    stores::report_loss(&index, "the audit log", audit.set_aside());
     let facts = Facts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
     let asker = Asker::new(config, catalog.clone(), index.clone(), skills(config, skill_pool, evidence, models)?)?;
     let contract = Contract::new(contract::Parts {
@@ -155,12 +156,12 @@ async fn assemble(
     })
 }
 
-/// The graph of the warehouse, and the assistant that asks it.
+/// Opens the graph and the assistant that queries it.
 fn graph_and_assistant(config: &Config, reads: Reads, end: CancellationToken) -> Result<(GraphService, Assistant)> {
     let (index, witness) = (reads.index.clone(), Arc::new(reads.asker.clone()));
     let graph = GraphService::open(&config.graph_path(), Some(reads), end)?;
     let transcripts = TranscriptLog::open(&config.transcripts_path())?;
-    stores::report_loss(&index, "graphs that were imported", graph.set_aside());
+    stores::report_loss(&index, "imported graphs", graph.set_aside());
     stores::report_loss(&index, "the log of agents", transcripts.set_aside());
     let assistant = Assistant::new(config, Arc::new(GraphTools(graph.clone())), witness, Some(transcripts));
     Ok((graph, assistant))
@@ -177,7 +178,7 @@ fn facts(config: &Config, listen: SocketAddr, access: &Access) -> Facts {
     }
 }
 
-/// Takes the data directory for this process, or refuses it.
+/// Checks and locks the data directory for this process.
 fn own_directory(config: &Config) -> Result<DataLock> {
     crate::data_dir::directory::check(config)?;
     process::private_dir(&config.data_dir)?;
@@ -187,7 +188,7 @@ fn own_directory(config: &Config) -> Result<DataLock> {
     Ok(lock)
 }
 
-/// Serves until the shutdown, and lets the commit that is under way end.
+/// Serves until shutdown, then waits for the commit in progress.
 async fn serve_to_the_end(
     daemon: Arc<Daemon>,
     listeners: Listeners,
@@ -218,7 +219,7 @@ async fn serve_to_the_end(
     held.and(outcome)
 }
 
-/// What looks deeper into files, with the model for pictures if there is one.
+/// Opens the skills, with the vision model if one is configured.
 fn skills(config: &Config, pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Result<Skills> {
     let budget = Duration::from_secs(config.l2_seconds.into());
     let skills = Skills::new(pool, evidence, models).with_budget(budget);
@@ -228,17 +229,17 @@ fn skills(config: &Config, pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, 
     })
 }
 
-/// The processes that read files, and those that read pictures and pages.
+/// Makes the worker pools of extraction and of skills.
 fn worker_pools(config: &Config, program: PathBuf, models: &ModelStore) -> (Arc<WorkerPool>, Arc<WorkerPool>) {
     let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
-    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    // One more than a job uses: just-saved files and `vic read` do not wait for the large files of a job.
     let workers = config.workers + 1;
     let extraction = PoolSettings { workers, limits: config.limits.clone(), tools, skills: false };
     let skills = WorkerPool::new(program.clone(), crate::skills::pool_settings(models, &config.limits));
     (Arc::new(WorkerPool::new(program, extraction)), Arc::new(skills))
 }
 
-/// What each part may hold in memory at most.
+/// Returns the memory limit of each part.
 fn memory_caps(pool: &WorkerPool, skills: &WorkerPool) -> Vec<MemoryCap> {
     let mut caps = crate::store::memory_caps();
     caps.extend(crate::index::memory_caps());

@@ -1,5 +1,5 @@
-//! What the settings ask for beside what the privacy mode allows, and what of the environment vic does not heed: said at the
-//! start, all of it at once, and not when the first text would have left.
+//! Reports at start, all at once, every setting that conflicts with the privacy mode and every environment variable that
+//! vic ignores, instead of at the first blocked request.
 
 use tracing::warn;
 
@@ -7,25 +7,23 @@ use crate::config::{Config, EmbedBackend, LlmBackend};
 use crate::embed::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Refuses settings that can never work together, and warns of variables that do nothing here.
+/// Refuses settings that can never work together, and warns of variables without effect.
 ///
 /// # Errors
-/// `PermissionDenied` with every conflict.
+/// `PermissionDenied`, naming every conflict.
 pub(super) fn check(config: &Config) -> Result<()> {
     let mut conflicts: Vec<(&str, Error)> = Vec::new();
     let forbidden = |purpose: &Purpose| !purpose.may_leave(config.privacy_mode);
     for (variable, url, purpose) in servers(config).into_iter().filter(|(.., it)| forbidden(it)) {
         match egress::check(url, config.privacy_mode, purpose) {
             Err(error) if error.code == ErrorCode::PermissionDenied => conflicts.push((variable, error)),
-            // A server that is away now may be there later.
+            // A server that is down now may come up later.
             Ok(()) | Err(_) => (),
         }
     }
     if !config.foreign.is_empty() {
         let names = config.foreign.join("`, `");
-        warn!(
-            "the environment sets `{names}`: no request of vic heeds it; what LD_PRELOAD loads is not vic's to judge"
-        );
+        warn!("the environment sets `{names}`: vic's requests ignore it; vic cannot check what LD_PRELOAD loads");
     }
     let Some((_, first)) = conflicts.first() else { return Ok(()) };
     let sentences: Vec<String> = conflicts.iter().map(|(variable, it)| format!("{variable}: {}", it.message)).collect();
@@ -36,8 +34,8 @@ pub(super) fn check(config: &Config) -> Result<()> {
     })
 }
 
-/// The servers that the settings choose. The one for pictures is asked by some questions only, and has an address unasked:
-/// the gate refuses it then.
+/// Returns the configured servers. The vision server is left out: few questions use it, and it has a default address. The
+/// gate refuses its requests.
 fn servers(config: &Config) -> Vec<(&'static str, &str, Purpose)> {
     const OLLAMA: &str = "VIC_OLLAMA_BASE_URL";
     const OPENAI: &str = "VIC_OPENAI_BASE_URL";
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_local_only_forbids_is_said_at_once() {
+    fn local_only_reports_all_conflicts_at_once() {
         let error = check(&ELSEWHERE).unwrap_err();
         assert_eq!(error.code, ErrorCode::PermissionDenied);
         for named in ["VIC_OLLAMA_BASE_URL", "192.0.2.1", "VIC_OPENAI_BASE_URL", "192.0.2.2", "local_only"] {
@@ -89,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_this_machine_and_addresses_that_nothing_uses_are_no_conflict() {
+    fn local_servers_and_unused_addresses_do_not_conflict() {
         check(&[("VIC_EMBED_BACKEND", "ollama"), ("VIC_LIBRARIAN_BACKEND", "openai"), ("VIC_OPENAI_MODEL", "any")])
             .unwrap();
         check(&ELSEWHERE[1..2]).unwrap();
     }
 
     #[test]
-    fn proxies_and_collectors_are_known_by_name_and_are_no_reason_not_to_start() {
+    fn proxy_variables_are_listed_but_do_not_prevent_start() {
         let set = [
             ("VIC_DATA_DIR", "/d"),
             ("HTTPS_PROXY", "http://192.0.2.3"),

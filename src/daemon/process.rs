@@ -1,4 +1,4 @@
-//! What the process itself needs: signals, permissions, limits, memory figures.
+//! The process environment: signals, permissions, limits, memory figures.
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Files that LanceDB and SQLite may hold open together: a table of many fragments needs some thousands.
+/// File descriptors that LanceDB and SQLite may need together; a table of many fragments needs some thousands.
 const OPEN_FILES: u64 = 16_384;
 
-/// The mode bit of folders in which everybody may write, as `/tmp`.
+/// The mode bit of world-writable folders such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// The longest that the daemon runs on after its end was asked for: less than 10 seconds with all that surrounds it.
+/// How long the daemon may run after shutdown was requested: below 10 seconds with all overhead.
 const END: Duration = Duration::from_millis(9_300);
 
 /// Resident memory of a process.
@@ -23,12 +23,12 @@ const END: Duration = Duration::from_millis(9_300);
 pub struct Memory {
     /// Now, in MiB.
     pub rss_mib: f64,
-    /// At most so far, in MiB.
+    /// Peak so far, in MiB.
     pub peak_mib: f64,
 }
 
 impl Memory {
-    /// Reads the figures of this process; zeros where the system does not tell.
+    /// Reads the figures of this process; zeros if the system does not report them.
     pub fn of_this_process() -> Memory {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mib = |key: &str| {
@@ -39,8 +39,8 @@ impl Memory {
     }
 }
 
-/// Ends the daemon in order on SIGTERM and SIGINT, at once on the second of them, and in any case some time after the end
-/// was asked for. On a thread of its own: whatever the others are busy with, this one listens.
+/// Shuts the daemon down in order on SIGTERM and SIGINT, immediately on the second signal, and in any case [`END`] after
+/// the shutdown request. Runs on its own thread, so it responds while all other threads are busy.
 pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
     let (shutdown, (ready, is_ready)) = (shutdown.clone(), std::sync::mpsc::channel());
     let watch = move || {
@@ -56,9 +56,9 @@ pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
             }
             shutdown.cancel();
             tokio::select! {
-                _ = terminate.recv() => tracing::warn!("ended at once, as told twice"),
-                _ = interrupt.recv() => tracing::warn!("ended at once, as told twice"),
-                () = tokio::time::sleep(END) => tracing::warn!("ended with work under way; it is taken up at the next start"),
+                _ = terminate.recv() => tracing::warn!("exiting immediately on the second signal"),
+                _ = interrupt.recv() => tracing::warn!("exiting immediately on the second signal"),
+                () = tokio::time::sleep(END) => tracing::warn!("exiting with unfinished work; the next start resumes it"),
             }
             exit_now()
         })
@@ -68,36 +68,36 @@ pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
     is_ready.recv().map_err(|_| Error::internal("cannot listen for signals"))
 }
 
-/// Ends the process as a kill would, which whatever lies on disk survives: no destructor runs, which could wait for the
-/// threads that are still at work.
+/// Ends the process as a kill would, which all data on disk survives. No destructor runs, because one could wait for busy
+/// threads.
 fn exit_now() -> ! {
-    #[expect(unsafe_code, reason = "the standard library only has an exit that runs handlers of libraries")]
-    // SAFETY: `_exit` returns to nobody and touches no memory.
+    #[expect(unsafe_code, reason = "the standard library only has an exit that runs exit handlers")]
+    // SAFETY: `_exit` does not return and touches no memory.
     unsafe {
         libc::_exit(0)
     }
 }
 
-/// Lets every file that this process makes be read by its owner alone, whatever the directory allows.
+/// Makes every new file of this process readable by its owner only, whatever the directory allows.
 pub fn keep_files_private() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
-/// Makes a directory that only its owner may enter; an existing one must be a directory we can write to.
+/// Creates a directory that only its owner may enter; an existing one must be writable.
 pub(crate) fn private_dir(path: &Path) -> Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).at("create", path)?;
     let probe = tempfile::Builder::new().prefix(".vic-probe").tempfile_in(path);
     probe.map(drop).map_err(|error| {
-        // `tempfile` wraps the error and names its own path: we want ours.
+        // `tempfile` wraps the error and names its own path; ours is clearer.
         let plain = error.raw_os_error().map_or(error.kind().into(), std::io::Error::from_raw_os_error);
         Error::io("write to", path, &plain)
     })
 }
 
-/// Takes everybody else's rights to the data directory away: who may write there could put another socket in place of ours.
+/// Removes access for other users from the data directory: with write access they could replace our socket.
 ///
 /// # Errors
-/// It is shared by all users on purpose, or another user's.
+/// The directory is shared by all users on purpose, or belongs to another user.
 pub(crate) fn close_dir(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let mode = path.metadata().at("read", path)?.mode();
@@ -111,23 +111,23 @@ pub(crate) fn close_dir(path: &Path) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).at("protect", path)
 }
 
-/// Takes everybody else's rights to a file away.
+/// Removes access for other users from a file.
 pub(crate) fn make_private(path: &Path) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)
 }
 
-/// Raises the limit of open files as far as it goes.
+/// Raises the limit of open files up to the hard limit.
 pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
     if limit.current.is_some_and(|now| now < wanted) {
-        // Fewer files make large tables slow, not wrong.
+        // A lower limit makes large tables slow, not wrong.
         setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).ok();
     }
 }
 
-/// Leaves no image of the memory on disk when the process dies: there is text of documents in it, and the key.
+/// Disables core dumps: the memory holds text of documents, and the key.
 pub(crate) fn leave_no_core() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Core).maximum;
@@ -136,12 +136,12 @@ pub(crate) fn leave_no_core() {
     }
 }
 
-/// Makes the system's allocator, which workers and libraries in C use, give freed memory back at once: kept for reuse, as is
-/// usual, it adds up on the threads of a daemon at rest. Call it before there is a second thread.
+/// Makes the system allocator, used by workers and C libraries, return freed memory at once. By default it keeps such
+/// memory for reuse, which adds up over the threads of an idle daemon. Call it before a second thread starts.
 pub fn return_memory_early() {
     /// Allocations from this size on are mapped, and unmapped when freed.
     const MAPPED_FROM: libc::c_int = 256 << 10;
-    /// Heaps shared by all threads: each keeps its own free lists.
+    /// Arenas shared by all threads; each keeps its own free lists.
     const HEAPS: libc::c_int = 2;
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the allocator's settings have no safe interface")]
@@ -153,33 +153,33 @@ pub fn return_memory_early() {
     }
 }
 
-/// Writes log lines to standard error, which whoever starts the daemon points at its log file.
+/// Writes log lines to standard error, which the starting process redirects to the log file.
 ///
 /// # Errors
-/// The level is no filter.
+/// The level is not a valid filter.
 pub fn start_logging(level: &str) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(directives(level)).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgument, format!("cannot understand VIC_LOG_LEVEL `{level}`: {error}"))
+        Error::new(ErrorCode::InvalidArgument, format!("cannot parse VIC_LOG_LEVEL `{level}`: {error}"))
     })?;
     keep_panics_short();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     Ok(())
 }
 
-/// What is logged at a level. Libraries say warnings at most: at finer levels those that speak HTTP write down headers, and
-/// with them keys.
+/// Returns the filter of a level. Libraries log warnings at most: at finer levels HTTP libraries log headers, and with them
+/// keys.
 fn directives(level: &str) -> String {
     let is_level = ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
     match level {
         "off" | "error" => level.to_string(),
         _ if is_level => format!("warn,vic={level},vicd={level}"),
-        // Whoever writes a filter of their own knows what they ask for.
+        // A user-written filter is taken as it is.
         _ => format!("{level},lance=warn,lancedb=warn,datafusion=warn"),
     }
 }
 
-/// Lets a panic say where it happened, and what only when that is a text of the program: one that was put together at run
-/// time may quote a document.
+/// Makes a panic print its location, and its message only if that is a literal of the program: a formatted message may
+/// quote a document.
 pub(crate) fn keep_panics_short() {
     std::panic::set_hook(Box::new(|panic| {
         use std::io::Write;
@@ -196,12 +196,12 @@ mod tests {
 
     use super::*;
 
-    /// The text that this test's other self is to panic with.
+    /// The message with which the child process of this test panics.
     const PANICS_WITH: &str = "VIC_TESTS_PANIC_WITH";
 
-    #[expect(clippy::disallowed_methods, reason = "how this test tells its other self what to do")]
+    #[expect(clippy::disallowed_methods, reason = "how this test configures its child process")]
     #[test]
-    fn a_panic_tells_its_place_and_what_the_program_says_and_nothing_that_was_put_together() {
+    fn panic_hook_omits_formatted_messages() {
         if let Ok(text) = std::env::var(PANICS_WITH) {
             keep_panics_short();
             let panics = [
@@ -211,10 +211,9 @@ mod tests {
             assert!(panics.into_iter().all(|it| it.join().is_err()));
             return;
         }
-        // A hook holds for the whole process, and what it prints is to be read.
+        // A panic hook affects the whole process, and the test reads the output, so it runs in a child process.
         let (_, module) = module_path!().split_once("::").unwrap();
-        let name =
-            format!("{module}::a_panic_tells_its_place_and_what_the_program_says_and_nothing_that_was_put_together");
+        let name = format!("{module}::panic_hook_omits_formatted_messages");
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", &name, "--nocapture"]).env(PANICS_WITH, "a canary in a document");
         let output = command.output().unwrap();
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_never_say_more_than_warnings_at_a_plain_level() {
+    fn libraries_log_warnings_at_most_at_plain_level() {
         for (level, directives) in [
             ("trace", "warn,vic=trace,vicd=trace"),
             ("info", "warn,vic=info,vicd=info"),
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_directory_that_others_may_enter_is_closed_and_a_shared_one_refused() {
+    fn open_data_directory_is_closed_and_sticky_refused() {
         let dir = tempfile::tempdir().unwrap();
         let set = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         set(0o777);

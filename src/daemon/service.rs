@@ -1,4 +1,4 @@
-//! The services of a running daemon, in plain Rust. Every protocol adapts this.
+//! The services of a running daemon as plain Rust. Every protocol adapts this.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -34,7 +34,7 @@ use crate::serve::Service;
 use crate::table;
 use crate::warehouse::{OpenProblem, open_beneath};
 
-/// What does not change while the daemon runs.
+/// Facts that are constant while the daemon runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) listen: SocketAddr,
@@ -42,17 +42,17 @@ pub(crate) struct Facts {
     pub(crate) privacy: PrivacyMode,
     pub(crate) auth_enabled: bool,
     pub(crate) memory_caps: Vec<MemoryCap>,
-    /// What the owner should know of the settings.
+    /// Warnings about settings, for the owner.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A running daemon, as somebody may see it. Cheap to clone.
+/// A running daemon with the scope of one caller. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Daemon {
     pub(crate) facts: Facts,
-    /// What exists for whoever asks; the asker has the same.
+    /// The files the caller may see; `asker` has the same scope.
     pub(crate) scope: Scope,
-    /// Who asks.
+    /// The caller.
     pub(crate) holder: Holder,
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
@@ -130,7 +130,7 @@ impl Service for Daemon {
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
-        // Those of others are left out before the list is cut.
+        // Jobs outside the scope are removed before the list is truncated.
         let most = if self.scope.is_all() { limit } else { view::MAX_JOBS };
         let mut jobs = view::jobs(&self.scope, self.index.jobs(most)?);
         jobs.truncate(limit as usize);
@@ -165,8 +165,8 @@ impl Service for Daemon {
             tokio::try_join!(self.index.coverage(&self.scope), self.index.chunks(&self.scope), self.roots())
         });
         let (coverage, chunks, roots) = known?;
-        // Who asks because something is wrong is told what.
-        let unseen = store.as_ref().err().map(|it| format!("cannot look at the index: {}", it.with_cure()));
+        // A status request for diagnosis gets the reason.
+        let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.with_cure()));
         let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
         if self.scope.is_all() {
@@ -174,7 +174,7 @@ impl Service for Daemon {
             degraded.extend(self.index.degraded());
             degraded.extend(unseen);
             let told = store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}"));
-            // The index may have told it, with its cure.
+            // The index may have reported it already, with a hint.
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
             degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
         }
@@ -190,7 +190,7 @@ impl Service for Daemon {
             privacy_mode: self.facts.privacy,
             embed_model: self.embedder.name().into(),
             dimension: self.embedder.dimension() as u32,
-            // Of what whoever asks may know of. A file that is being replaced has no chunks for a moment.
+            // Of what the caller may see. A file that is being replaced has no chunks for a moment.
             index_ready: chunks > 0 || coverage.indexed > 0,
             chunks,
             store_bytes: store.bytes,
@@ -286,7 +286,7 @@ impl Service for Daemon {
 }
 
 impl Daemon {
-    /// What a name means: the first of its meanings that is a known file, and the place in it that the name tells.
+    /// Resolves a name: the first reading that is a known file, and the place in it that the name gives.
     async fn named(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
         for (text, place) in namings(name) {
             if let Some((path, member)) = self.known_file(&path_of(text)).await? {
@@ -301,7 +301,7 @@ impl Daemon {
         Ok((path, member, Place::default()))
     }
 
-    /// The known file, with its member, at a path; a path that is not absolute lies below a root.
+    /// Finds the known file, with its member, at a path; a relative path is below a root.
     async fn known_file(&self, path: &Path) -> Result<Option<Named>> {
         if path.is_absolute() {
             return Ok(self.meaning(path).await);
@@ -328,7 +328,7 @@ impl Daemon {
         None
     }
 
-    /// Makes paths absolute that lie below a root, as hits print them: those of known files and of folders.
+    /// Makes relative paths absolute, as hits print them below a root: paths of known files and of folders.
     async fn locate(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
             let path = path_of(name);
@@ -350,7 +350,7 @@ impl Daemon {
         below_roots(&roots, path, |it| found.contains(it))?.ok_or_else(|| below_no_root(&printed(path)))
     }
 
-    /// Opens a file for reading aloud, and says what it holds: only one that lies in a root and is no secret.
+    /// Opens a file for reading and returns its content hash. The file must be in a root and not a secret.
     async fn open_known(&self, path: &Path) -> Result<(File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
@@ -381,10 +381,10 @@ impl Daemon {
     }
 }
 
-/// Lines are shown of text files up to this size as they stand there.
+/// Largest text file with lines shown from the raw file.
 const MOST_RAW: u64 = 16 << 20;
 
-/// The bytes of a file, where they are text as they stand.
+/// Returns the content of a file if it is UTF-8 text.
 async fn raw_text(file: &File) -> Option<String> {
     let file = file.try_clone().ok()?;
     let read = move || {
@@ -397,11 +397,11 @@ async fn raw_text(file: &File) -> Option<String> {
 }
 
 fn below_no_root(name: &str) -> Error {
-    Error::not_found(format!("there is no `{name}` below a root"))
-        .hint("`vic files` lists what there is; name what lies elsewhere by its whole path")
+    Error::not_found(format!("no root contains `{name}`"))
+        .hint("`vic files` lists the files; use an absolute path for other files")
 }
 
-/// What is wrong with a root, and which it is.
+/// Returns the problem of a root, with its path.
 fn problem_of(root: &Root) -> String {
     let path = printed(&root.path);
     if root.problem.contains(&*path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_root_names_it_once() {
+    fn root_problem_names_path_once() {
         let root = |problem: &str| Root { id: 1, path: "/w".into(), available: false, problem: problem.into() };
         assert_eq!(problem_of(&root("the folder is empty now")), "`/w`: the folder is empty now");
         assert_eq!(problem_of(&root("`/w` does not answer")), "`/w` does not answer");

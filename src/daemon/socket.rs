@@ -1,5 +1,5 @@
-//! The files by which others find this daemon: the Unix socket, and the one that names the TCP address. Made when it
-//! begins, taken away when it ends, unless they are another daemon's by then.
+//! The files through which clients find this daemon: the Unix socket, and the file with the TCP address. Created at start,
+//! removed at the end unless they belong to another daemon by then.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::daemon::process;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// A file of this daemon.
+/// A file created by this daemon.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Device, inode and time of the last change: a file system gives the inode of a deleted file to the next one.
+/// Device, inode and change time: a file system reuses the inode of a deleted file.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(of: &std::fs::Metadata) -> Identity {
@@ -29,21 +29,20 @@ impl OwnFile {
         Ok(OwnFile { path: path.into(), identity: identity(&found) })
     }
 
-    /// Takes the file away, if it is still the one that was made.
+    /// Removes the file if it is still the one that was created.
     pub(crate) fn remove(&self) {
         let ours = self.path.symlink_metadata().is_ok_and(|it| identity(&it) == self.identity);
         if ours {
-            // Missing is what we want; anything else shows when the path is used next.
+            // A missing file is fine; any other error shows when the path is used next.
             let _missing = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Listens at the path of the socket.
+/// Binds the Unix socket at `path`.
 ///
 /// # Errors
-/// [`ErrorCode::Locked`] when another daemon answers there, [`ErrorCode::FailedPrecondition`] when something lies there that
-/// is no socket.
+/// [`ErrorCode::Locked`] if another daemon answers there, [`ErrorCode::FailedPrecondition`] if the path is no socket.
 pub(crate) async fn bind(path: &Path) -> Result<(UnixListener, OwnFile)> {
     make_room(path).await?;
     let listener = UnixListener::bind(path).map_err(|error| {
@@ -53,7 +52,7 @@ pub(crate) async fn bind(path: &Path) -> Result<(UnixListener, OwnFile)> {
     Ok((listener, OwnFile::at(path)?))
 }
 
-/// Takes away what a daemon left that was killed. Ours is the lock; but a lock file can be deleted, and then a daemon may
+/// Removes the socket of a killed daemon. The data lock is ours, but a lock file can be deleted, and then a daemon may
 /// still run here.
 pub(crate) async fn make_room(path: &Path) -> Result<()> {
     let kind = match path.symlink_metadata() {
@@ -68,15 +67,15 @@ pub(crate) async fn make_room(path: &Path) -> Result<()> {
         )
         .hint("`vic daemon stop` ends it"));
     }
-    // Of a link only the link goes, never what it leads to.
+    // Removes a link itself, never its target.
     if !kind.is_socket() && !kind.is_symlink() {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no socket", path.display()))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a socket", path.display()))
             .hint("move it aside"));
     }
     std::fs::remove_file(path).at("remove", path)
 }
 
-/// Takes the TCP address away that a killed daemon left: where one is named, a daemon is ready to answer.
+/// Removes the TCP address of a killed daemon: the file means that a daemon is ready to answer.
 pub(crate) fn forget_address(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", path),
@@ -86,7 +85,7 @@ pub(crate) fn forget_address(path: &Path) -> Result<()> {
 
 /// Writes the TCP address into its file.
 pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
-    // Another file each time, so that an earlier daemon does not take it for its own.
+    // A new file each time, so that an earlier daemon does not take it for its own.
     let _missing = std::fs::remove_file(path);
     std::fs::write(path, format!("{address}\n")).at("write", path)?;
     OwnFile::at(path)
@@ -96,13 +95,13 @@ pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
 mod tests {
     use super::*;
 
-    /// File systems tell moments apart by some milliseconds.
+    /// Waits for the next tick of the file system clock, which has a resolution of some milliseconds.
     fn next_moment() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 
     #[tokio::test]
-    async fn a_stale_socket_and_a_link_are_replaced_and_the_links_target_stays() {
+    async fn bind_replaces_stale_socket_and_link_but_not_target() {
         let dir = tempfile::tempdir().unwrap();
         let (path, target) = (dir.path().join("s"), dir.path().join("target"));
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_answers_and_a_file_that_is_none_stay() {
+    async fn bind_keeps_live_socket_and_regular_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let (_listener, _) = bind(&path).await.unwrap();
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_daemon_takes_only_its_own_files_away() {
+    async fn remove_deletes_only_own_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let (_first, own) = bind(&path).await.unwrap();

@@ -1,4 +1,4 @@
-//! The databases of a data directory, and what opening them found.
+//! Opens the databases of a data directory and reports damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use crate::embed::egress;
 use crate::error::Result;
 use crate::index::Index;
 
-/// Kept of what skills found: the text of some hundred thousand scanned pages.
+/// Limit of cached skill results: the text of some hundred thousand scanned pages.
 const EVIDENCE_BYTES: u64 = 512 << 20;
 
-/// See the module.
+/// The databases of a data directory.
 pub(super) struct Stores {
     pub(super) catalog: Catalog,
     pub(super) jobs: Jobs,
     pub(super) audit: Arc<AuditLog>,
     pub(super) evidence: Arc<EvidenceCache>,
     pub(super) book: Arc<CorpusBook>,
-    /// What became of a damaged catalog.
+    /// The recovery of a damaged catalog, if there was one.
     pub(super) rescue: Option<Rescue>,
 }
 
 impl Stores {
-    /// Opens or makes each. From here on the gate writes to its log.
+    /// Opens or creates each database. From here on the network gate writes to its log.
     ///
     /// # Errors
-    /// One cannot be read or written, or a newer vic wrote it.
+    /// A database cannot be read or written, or was written by a newer vic.
     pub(super) fn open(config: &Config) -> Result<Stores> {
         let (catalog, rescue) = Catalog::open_or_rescue(&config.catalog_path())?;
         process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
         let jobs = Jobs::open(&config.job_db_path)?;
         if let Err(error) = jobs.interrupt_running() {
-            // A full disk, say. They are ended at the next start.
-            warn!(%error, "cannot end the jobs of the last run");
+            // For example a full disk. The next start ends them.
+            warn!(%error, "cannot mark the jobs of the last run as interrupted");
         }
-        // Whichever is opened first finds the damage.
+        // The first open detects damage.
         let audit = Arc::new(AuditLog::open(&config.audit_path())?);
         egress::keep_log(AuditLog::open(&config.audit_path())?);
         Ok(Stores {
@@ -53,22 +53,22 @@ impl Stores {
     }
 }
 
-/// Has the index tell of a catalog that could not be read.
+/// Reports a damaged catalog through the index.
 pub(super) fn report(rescue: Option<Rescue>, index: &Index) {
     if let Some(Rescue { set_aside, roots }) = rescue {
         let (kept, roots) = (set_aside.display(), roots.len());
         let sentence =
-            format!("the catalog was damaged: the files of its {roots} roots are read again, it is kept as `{kept}`");
+            format!("the catalog was damaged and is kept as `{kept}`; re-reading the files of its {roots} roots");
         index.note_damage("catalog", sentence);
     }
 }
 
-/// Has the index tell of a database that was damaged, whose content no file gives again.
+/// Reports a damaged database with content that cannot be rebuilt from files.
 pub(super) fn report_loss(index: &Index, what: &str, set_aside: Option<&Path>) {
     if let Some(kept) = set_aside {
         index.note_damage(
             what,
-            format!("{what}: damaged, and begun anew; what there was is kept as `{}`", kept.display()),
+            format!("{what}: damaged and recreated; the damaged file is kept as `{}`", kept.display()),
         );
     }
 }

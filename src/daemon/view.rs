@@ -1,4 +1,4 @@
-//! What a caller whose scope is not everything sees of jobs and of the daemon: nothing that tells of other files.
+//! Restricts jobs and status to the scope of a caller; facts about other files are removed.
 
 use tokio::sync::watch;
 
@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::index;
 use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport, path_of, printed};
 
-/// Jobs that are looked at for those of the scope.
+/// Jobs read to find those of the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
 
-/// The request as it may be carried out, with the paths that its links lead to: without a path it is about the folders of
-/// the scope, and with one that lies elsewhere it is refused as if there were no such folder.
+/// Restricts a request to the scope and resolves its links. Without a path it covers the folders of the scope. A path
+/// outside the scope gets the same error as a missing folder.
 pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
     for path in &mut request.paths {
         let found = index::absolute(&path_of(path)).await.ok().filter(|it| scope.covers(it));
         match found.map(|it| printed(&it).into_owned()) {
-            // What was looked at is what is indexed, even if a link is turned elsewhere in between.
+            // Indexes the checked path, even if the link is changed in between.
             Some(found) => *path = found,
-            // The job says what is wrong with it.
+            // The job reports what is wrong with it.
             None if scope.is_all() => (),
             None => {
                 let sentence = format!("there is no folder `{path}`");
@@ -27,7 +27,7 @@ pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<
     }
     if let (Scope::Folders(folders), true) = (scope, request.paths.is_empty()) {
         if folders.is_empty() {
-            // To the index no path is every root.
+            // For the index, no path means every root.
             return Err(Error::not_found("there is no folder to index").hint("the status lists the folders"));
         }
         request.paths = folders.iter().map(|it| printed(it).into_owned()).collect();
@@ -35,7 +35,7 @@ pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<
     Ok(request)
 }
 
-/// The job, if it is about folders of the scope alone.
+/// Returns the job if all its folders are in the scope.
 pub(super) fn known(scope: &Scope, job: Result<JobSnapshot>, job_id: &str) -> Result<JobSnapshot> {
     match job {
         Ok(job) if is_visible(scope, &job) => Ok(masked(scope, job)),
@@ -44,18 +44,18 @@ pub(super) fn known(scope: &Scope, job: Result<JobSnapshot>, job_id: &str) -> Re
     }
 }
 
-/// The jobs that are about folders of the scope alone.
+/// Returns the jobs with all folders in the scope.
 pub(super) fn jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
     jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| masked(scope, it)).collect()
 }
 
-/// By the paths that [`request`] resolved: a list of a thousand jobs does not look at the disk.
+/// Uses the paths that [`request`] resolved, so a list of a thousand jobs needs no disk access.
 fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     let paths = &job.request.paths;
     scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&path_of(it))))
 }
 
-/// Takes out what tells of other files: a run brings in whatever waits, of every root, and counts it.
+/// Removes facts about other files: a run indexes all pending files of every root, and its counts include them.
 pub(super) fn masked(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
     if scope.is_all() {
         return job;
@@ -76,7 +76,7 @@ pub(super) fn masked(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
     }
 }
 
-/// That a job ended before it was done. Why may be about any file, or about where the owner keeps the index.
+/// Replaces the error of a job. The cause may concern any file, or where the owner keeps the index.
 fn not_told(state: JobState) -> String {
     match state {
         JobState::Failed => "the job failed; the daemon's owner sees why with `vic jobs`".into(),
@@ -86,7 +86,7 @@ fn not_told(state: JobState) -> String {
     }
 }
 
-/// The snapshots of a job, each masked.
+/// Follows a job; each snapshot is masked.
 pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> watch::Receiver<JobSnapshot> {
     if scope.is_all() {
         return job;
@@ -96,7 +96,7 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                // A job that is paused may not change for days.
+                // A paused job may not change for days.
                 () = sender.closed() => return,
                 changed = job.changed() => if changed.is_err() { return },
             }
@@ -106,8 +106,8 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
     receiver
 }
 
-/// The status without what only the owner has to know: where the data lies, how much there is of it, and how it is kept
-/// and watched. Which of the own roots are walked again and again remains, as it says how soon a change is found.
+/// Removes owner-only facts from the status: the data directory, its size, maintenance and watching. The polled roots of
+/// the scope remain, because they tell how soon a change is found.
 pub(super) fn status(scope: &Scope, status: Status) -> Status {
     if scope.is_all() {
         return status;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_others_is_no_job() {
+    fn job_outside_scope_is_not_found() {
         let unknown = known(&scope(), Err(Error::not_found("no such row")), "x").unwrap_err();
         for paths in [&["/v"][..], &["/w", "/v"], &["/w/../v"], &["/"], &[]] {
             assert_eq!(known(&scope(), Ok(job(paths)), "x").unwrap_err(), unknown, "{paths:?}");
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_and_the_last_error_of_a_run_are_not_told() {
+    fn counts_and_last_error_are_masked() {
         let shown = known(&scope(), Ok(job(&["/w"])), "x").unwrap();
         assert_eq!((shown.files_done, shown.files_total, shown.chunks_written, shown.last_error), (0, 0, 0, None));
         assert_eq!(known(&Scope::All, Ok(job(&["/w"])), "x").unwrap(), job(&["/w"]));
     }
 
     #[test]
-    fn why_a_job_failed_and_how_many_chunks_wait_is_told_to_the_owner_alone() {
+    fn job_error_and_pending_chunks_are_owner_only() {
         let error = Some("the disk of `/v/private` has 3 MiB free".to_string());
         for state in [JobState::Failed, JobState::Cancelled] {
             let ended = JobSnapshot { state, error: error.clone(), chunks_awaiting: 40, ..job(&["/w"]) };
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn to_index_nothing_in_particular_is_to_index_the_scope() {
+    async fn request_without_path_indexes_scope() {
         assert_eq!(request(&scope(), IndexRequest::default()).await.unwrap().paths, ["/w"]);
         let elsewhere = IndexRequest { paths: vec!["/etc".into()], ..IndexRequest::default() };
         assert_eq!(request(&scope(), elsewhere.clone()).await.unwrap_err().code, ErrorCode::NotFound);
@@ -175,20 +175,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn to_index_a_scope_of_nothing_is_not_to_index_everything() {
+    async fn request_in_empty_scope_is_refused() {
         let nothing = Scope::Folders([].into());
         assert_eq!(request(&nothing, IndexRequest::default()).await.unwrap_err().code, ErrorCode::NotFound);
     }
 
     #[tokio::test]
-    async fn a_job_is_known_by_where_its_links_lead() {
+    async fn job_paths_are_resolved_through_links() {
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().canonicalize().unwrap();
         std::os::unix::fs::symlink("/etc", here.join("link")).unwrap();
         let scope = Scope::Folders([here.clone()].into());
         let of = |path: &Path| IndexRequest { paths: vec![path.display().to_string()], ..IndexRequest::default() };
         let linked = request(&Scope::All, of(&here.join("link"))).await.unwrap();
-        assert_eq!(linked.paths, ["/etc"], "which a list for this folder does not show");
+        assert_eq!(linked.paths, ["/etc"], "outside the folder of the scope");
         for path in ["link", "missing"] {
             assert_eq!(request(&scope, of(&here.join(path))).await.unwrap_err().code, ErrorCode::NotFound, "{path}");
         }
@@ -197,18 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn how_the_store_is_kept_is_told_to_the_owner_alone() {
+    fn status_hides_maintenance_from_scoped_caller() {
         let told = samples::status();
         assert_ne!(told.upkeep, Upkeep::default());
         let shown = status(&scope(), told.clone());
         assert_eq!((shown.data_dir.as_str(), shown.store_bytes, shown.upkeep), ("", 0, Upkeep::default()));
         let watch = WatchReport { watching: true, polled: vec!["/w".into()], ..WatchReport::default() };
-        assert_eq!(shown.watch, watch, "and not how many folders of others are watched, and how well");
+        assert_eq!(shown.watch, watch, "counts of other folders are removed");
         assert_eq!(status(&Scope::All, told.clone()), told);
     }
 
     #[tokio::test]
-    async fn a_watched_job_is_masked_to_its_end() {
+    async fn watched_job_is_masked_until_final_snapshot() {
         let sender = watch::Sender::new(job(&["/w"]));
         let mut seen = watched(&scope(), sender.subscribe());
         sender.send_replace(JobSnapshot { state: JobState::Completed, ..job(&["/w"]) });
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_a_watch_that_nobody_follows_any_more() {
+    async fn dropped_watch_ends_its_task() {
         let (sender, job) = watch::channel(job(&["/w"]));
         let watched = watched(&scope(), job);
         assert_eq!(sender.receiver_count(), 1);

@@ -1,4 +1,4 @@
-//! Queries to JSON: `{vars, rows, truncated}`, and the other things that can be said of a query.
+//! Runs queries and returns JSON: `{vars, rows, truncated}`, or the elaborated query.
 
 use serde_json::{Map, Value, json};
 
@@ -10,10 +10,10 @@ use crate::graph::view::View;
 use crate::graph::{axql, elaborate, ir, near, run, schema};
 use crate::model::{GraphQuestion, IN_CONTEXT};
 
-/// Reads a question in either form.
+/// Parses a question in either form.
 ///
 /// # Errors
-/// There is none or both; it is wrong.
+/// No query or two queries; an invalid query.
 pub(crate) fn read(question: &GraphQuestion) -> Result<Query> {
     match (&question.axql, &question.ir) {
         (Some(text), None) => axql::parse(text),
@@ -23,7 +23,7 @@ pub(crate) fn read(question: &GraphQuestion) -> Result<Query> {
     }
 }
 
-/// The words that vic's index has to look up for a query.
+/// Returns the texts of a query that the index has to look up.
 pub(crate) fn texts_of(query: &Query) -> Vec<String> {
     let text = |atom: &Atom| match atom {
         Atom::Fts { key, query, .. } if key == TEXT => Some(query.clone()),
@@ -35,10 +35,10 @@ pub(crate) fn texts_of(query: &Query) -> Vec<String> {
     texts
 }
 
-/// Runs a query, elaborated by the schema.
+/// Runs a query after type inference.
 ///
 /// # Errors
-/// A name or a type is wrong; a context is not there.
+/// An unknown name or type; an unknown context.
 pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> Result<Value> {
     let query = elaborate::elaborate(&view.snapshot, query)?;
     let contexts = contexts(&view, &query)?;
@@ -54,7 +54,7 @@ pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> R
     let rows: Vec<Value> = answer.rows.iter().map(row).collect();
     let mut value = json!({"vars": vars, "rows": rows, "truncated": answer.truncated});
     if answer.exhausted {
-        notes.push("the search was given up because it looked at too many edges; make the query narrower".into());
+        notes.push("the search was aborted after too many edges; make the query narrower".into());
     }
     if !notes.is_empty() {
         value["notes"] = json!(notes);
@@ -66,8 +66,8 @@ pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> R
     Ok(value)
 }
 
-/// What is to be said of types and relations that the graph does not have. With a schema they are errors; without one a
-/// query may come before its data. Nothing is said to a caller who may not know all that there is.
+/// Returns notes about types and relations that the graph lacks. With a schema they are errors; without one a query may
+/// precede its data. A caller with a restricted scope gets no notes.
 fn unknown(view: &View, query: &Query) -> Vec<String> {
     let snapshot = &view.snapshot;
     if !view.is_whole() || !snapshot.schema.is_empty() {
@@ -88,7 +88,7 @@ fn unknown(view: &View, query: &Query) -> Vec<String> {
         }
     }
     types.retain(|it| snapshot.labels_of(it).is_empty());
-    // Facts without two ends have the type of their relation, and no edge of it.
+    // Facts without two ends have the type of their relation but no edge of it.
     relations.retain(|it| snapshot.relations_of(it).is_empty() && snapshot.labels_of(it).is_empty());
     let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
         names.sort_unstable();
@@ -103,7 +103,7 @@ fn unknown(view: &View, query: &Query) -> Vec<String> {
     [told("type", types, &snapshot.labels), told("relation", relations, &snapshot.relations)].concat()
 }
 
-/// An entity as it stands in a row.
+/// Returns an entity as shown in a row.
 pub(crate) fn entity(view: &View, node: Ix) -> Value {
     let snapshot = &view.snapshot;
     json!({"id": snapshot.id(node), "entity_type": snapshot.type_name(node), "name": snapshot.name(node)})
@@ -127,7 +127,7 @@ fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
     Ok(contexts)
 }
 
-/// Names of what facts stand in a relation to: contexts, times.
+/// Returns the names of the targets of a relation of facts: contexts or times.
 pub(crate) fn worlds(view: &View, relation: &str) -> Vec<String> {
     let snapshot = &view.snapshot;
     let edges = snapshot.relations_of(relation).into_iter().flat_map(|it| snapshot.of_relation(it));
@@ -138,7 +138,7 @@ pub(crate) fn worlds(view: &View, relation: &str) -> Vec<String> {
     names
 }
 
-/// What a query says with all that the schema adds, in both forms, without running it.
+/// Returns the elaborated query in both forms, without running it.
 ///
 /// # Errors
 /// As [`rows`].
@@ -146,7 +146,7 @@ pub(crate) fn elaborated(view: &View, query: &Query) -> Result<Value> {
     let query = elaborate::elaborate(&view.snapshot, query)?;
     contexts(view, &query)?;
     let mut value = json!({"axql": query.to_string()});
-    // More rows than the IR may ask for are no reason to say nothing.
+    // A limit above that of the IR only costs the IR form.
     match ir::write(&query) {
         Ok(form) => value["query_ir_v1"] = form,
         Err(error) => value["notes"] = json!([error.message]),
@@ -154,7 +154,7 @@ pub(crate) fn elaborated(view: &View, query: &Query) -> Result<Value> {
     Ok(value)
 }
 
-/// `S.R(a: T, b: U)  (source_field=a, target_field=b)` for every relation of the schemas.
+/// Returns `S.R(a: T, b: U)  (source_field=a, target_field=b)` for every relation of the schemas.
 pub(crate) fn signatures(schema: &schema::Schema) -> Vec<String> {
     let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
     each.map(|(schema, relation)| {
@@ -167,7 +167,7 @@ pub(crate) fn signatures(schema: &schema::Schema) -> Vec<String> {
     .collect()
 }
 
-/// `S.R: symmetric; key(a, b)` for every relation with constraints.
+/// Returns `S.R: symmetric; key(a, b)` for every relation with constraints.
 pub(crate) fn constraints(schema: &schema::Schema) -> Vec<String> {
     let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
     let with = each.filter(|(_, relation)| !relation.constraints.is_empty());

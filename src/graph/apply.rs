@@ -1,5 +1,5 @@
-//! Changes to imported graphs, checked before they are made: an io edge that is there already, that would close a circle,
-//! or that would make a flow go both ways, is refused with the reason, and nothing of the change is made then.
+//! Checks changes to imported graphs before they are made. An io edge that already exists, closes a cycle or reverses an
+//! existing flow is refused with the reason, and then no part of the change is made.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -12,20 +12,20 @@ use crate::graph::view::View;
 use crate::graph::{circles, import, intake, near};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
-/// Refusals that say which node was probably meant: each looks at all of them.
+/// Most refusals with a suggested node; each suggestion compares all nodes.
 const MOST_HINTS: usize = 20;
-/// Edges of one change.
+/// Most edges of one change.
 const MOST_EDGES: usize = 10_000;
-/// Edges that are looked at for the circles that a change would close: about half a second. Until then every circle is
-/// told; a change that closes so many is refused either way.
+/// Most edges visited in the search for cycles: about half a second. Until then every cycle is reported; later edges on a
+/// cycle are refused without a path.
 const MOST_LOOKS: usize = 5_000_000;
-/// Nodes of a circle that a refusal names.
+/// Most nodes of a cycle in a refusal.
 const MOST_SHOWN: usize = 20;
 
-/// Reads a change.
+/// Parses a change.
 ///
 /// # Errors
-/// The text is not of its form; it is too large.
+/// The text is not in its format; it is too large.
 pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
     let part = match change.format {
         GraphFormat::Text => intake::read(&change.text)?,
@@ -52,7 +52,7 @@ pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
     }
 }
 
-/// Looks at each edge of a change, in its order, as if those before it were made. Returns what is refused, and why.
+/// Checks each edge of a change in order, as if the previous ones were made. Returns the refused edges with reasons.
 pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
     let own: HashSet<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
     let is_known = |key: &str| own.contains(key) || view.snapshot.keyed(key).is_some();
@@ -77,7 +77,7 @@ pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
     refused
 }
 
-/// That there is no such node, and which was probably meant.
+/// Makes the message for an unknown node, with a suggestion if `is_hinted`.
 fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
     let keys = || view.nodes().map(|it| view.snapshot.key(it));
     match is_hinted.then(|| near::did_you_mean(id, keys())).flatten() {
@@ -88,25 +88,25 @@ fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
 
 /// The io edges of the graph and of the change so far.
 ///
-/// An edge closes a circle only if its ends were on one when the whole change was made. Which are is found in one pass, so
-/// that a way is looked for only where there is something to refuse.
+/// An edge closes a cycle only if its ends are in one strongly connected component of the completed change. One pass finds
+/// the components, so a path is searched only for edges to refuse.
 struct Io<'a> {
     view: &'a View,
     relations: Vec<u16>,
-    /// Nodes that only the change has, numbered behind those of the graph.
+    /// Nodes that exist only in the change, numbered after those of the graph.
     new: HashMap<&'a str, Ix>,
     keys: Vec<&'a str>,
     added: HashMap<Ix, Vec<Ix>>,
-    /// By node, the circle that it would be on.
+    /// The component of each node.
     circle_of: HashMap<Ix, usize>,
     looks: usize,
 }
 
-/// What is found between two nodes.
+/// The result of a path search between two nodes.
 enum Way {
     None,
     Shortest(Vec<Ix>),
-    /// It was looked for too long.
+    /// The search used up its budget.
     Unknown,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Io<'a> {
             return true;
         }
         let joins = |relation: &u16| {
-            // By target: a node may have very many.
+            // Binary search by target: a node may have very many edges.
             let edges = snapshot.leaving_of(source, *relation);
             let targets = &snapshot.outgoing.values[edges.start as usize..edges.end as usize];
             let first = edges.start + targets.partition_point(|it| *it < target) as EdgeIx;
@@ -187,19 +187,19 @@ impl<'a> Io<'a> {
             return Some(("circular", format!("`{from}` would flow into itself")));
         }
         if self.has(source, target) {
-            return Some(("duplicate", format!("`{from} -io-> {to}` is there already")));
+            return Some(("duplicate", format!("`{from} -io-> {to}` already exists")));
         }
         if self.has(target, source) {
-            return Some(("bidirectional", format!("`{to} -io-> {from}` is there: it would flow both ways")));
+            return Some(("bidirectional", format!("`{to} -io-> {from}` exists: it would flow both ways")));
         }
         match self.way(target, source) {
             Way::None => None,
-            Way::Shortest(way) => Some(("circular", format!("it would close the circle {} -> {to}", self.shown(&way)))),
-            Way::Unknown => Some(("circular", "it is on a circle; of so many not every one is looked for".into())),
+            Way::Shortest(way) => Some(("circular", format!("it would close the cycle {} -> {to}", self.shown(&way)))),
+            Way::Unknown => Some(("circular", "it is on a cycle; the search limit for cycles was reached".into())),
         }
     }
 
-    /// The shortest way along io edges.
+    /// Finds the shortest path along io edges.
     fn way(&mut self, from: Ix, to: Ix) -> Way {
         let Some(circle) = self.circle_of.get(&from).copied() else { return Way::None };
         if self.circle_of.get(&to) != Some(&circle) {
@@ -234,7 +234,7 @@ impl<'a> Io<'a> {
         Way::None
     }
 
-    /// The nodes of a way; of a long one its ends.
+    /// Joins the nodes of a path; a long path is shortened in the middle.
     fn shown(&self, way: &[Ix]) -> String {
         let names = |part: &[Ix]| part.iter().map(|it| self.key(*it)).collect::<Vec<&str>>().join(" -> ");
         match way.len().checked_sub(MOST_SHOWN) {
@@ -263,7 +263,7 @@ mod tests {
         edges.into_iter().map(|(from, to)| format!("N{from}.FN.001 -io-> N{to}.FN.001\n")).collect()
     }
 
-    /// What is refused of a change: issues and reasons.
+    /// Returns the issues and reasons of the refused edges.
     fn checked(before: &str, change: &str) -> Vec<(String, String)> {
         let change = GraphChange { format: GraphFormat::Text, text: change.into(), write: false };
         let text = |it: &Value| it.as_str().unwrap().to_string();
@@ -271,7 +271,7 @@ mod tests {
         refused.iter().map(|it| (text(&it["issue"]), text(&it["reason"]))).collect()
     }
 
-    /// The number of edges from one node to another, by trying all.
+    /// Returns the number of edges from one node to another, by exhaustive search.
     fn distance(edges: &BTreeSet<Ends>, from: u32, to: u32) -> Option<usize> {
         let mut reached = BTreeMap::from([(from, 0)]);
         for steps in 1..=edges.len() {
@@ -303,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn edges_are_refused_as_if_each_was_tried_by_itself(
+        fn refusals_match_sequential_reference_check(
             before in prop::collection::vec((0..6u32, 0..6u32), 1..10),
             change in prop::collection::vec((0..8u32, 0..8u32), 1..10),
         ) {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_edges_are_looked_at_in_a_moment_whether_they_close_circles_or_not() {
+    fn ten_thousand_edges_are_checked_quickly() {
         let begun = Instant::now();
         let chain = lines((0..10_000).map(|it| (it, it + 1)));
         let backward = lines((0..10_000).rev().map(|it| (it, it + 1)));
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!((refused.len(), refused.iter().filter(|it| it.0 == "circular").count()), (9_000, 9_000));
         let (first, last) = (&refused[0].1, &refused[8_999].1);
         assert!(first.contains("N0.FN.001 -> N1.FN.001") && first.contains("(9981 more)"), "{first}");
-        assert!(first.len() < 1_000 && last.starts_with("it is on a circle"), "{last}");
+        assert!(first.len() < 1_000 && last.starts_with("it is on a cycle"), "{last}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

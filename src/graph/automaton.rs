@@ -1,6 +1,6 @@
-//! A regular path as an automaton without empty steps (Glushkov): one state for each relation in it, beside the start.
+//! A regular path as a Glushkov automaton: one state for each relation occurrence, and the start.
 //!
-//! Walking it beside the graph ends on every graph: each pair of entity and state is visited once, at its least distance.
+//! A walk terminates on every graph: it visits each pair of entity and state once, at its least distance.
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,23 @@ use crate::graph::axql::Path;
 use crate::graph::snapshot::Ix;
 use crate::graph::view::View;
 
-/// States; [`super::axql`] allows 64 relations in a path, and there is the start.
+/// A set of states. [`super::axql`] allows 64 relations in a path; the start is one more state.
 type States = u128;
 
-/// A path, ready to be walked either way.
+/// A compiled path that can be walked in both directions.
 #[derive(Debug)]
 pub(crate) struct Automaton {
-    /// Relations of each state but the start; entering the state takes an edge of one of them.
+    /// Relations of each state except the start; a transition into the state takes an edge of one of them.
     labels: Vec<Vec<u16>>,
-    /// States that may come after a state; the start is 0.
+    /// Successors of each state; the start is 0.
     next: Vec<States>,
-    /// States in which a path may end.
+    /// Accepting states.
     ends: States,
-    /// Most edges, for a path with a repetition.
+    /// Most edges, for a path with repetition.
     most: Option<u32>,
 }
 
-/// A path under construction: whether it may be empty, where it may begin and end.
+/// A path under construction: whether it may be empty, its first and last states.
 struct Piece {
     empty: bool,
     first: States,
@@ -32,7 +32,7 @@ struct Piece {
 }
 
 impl Automaton {
-    /// Makes the automaton; `relations` gives the numbers that a label means, which may be none.
+    /// Compiles a path; `relations` returns the relation numbers of a label, possibly none.
     pub(crate) fn new(path: &Path, max_hops: Option<u32>, relations: &mut dyn FnMut(&str) -> Vec<u16>) -> Automaton {
         let mut automaton = Automaton { labels: vec![Vec::new()], next: vec![0], ends: 0, most: None };
         let piece = automaton.piece(path, relations);
@@ -86,17 +86,17 @@ impl Automaton {
         }
     }
 
-    /// Says whether the empty path is one.
+    /// Returns whether the path may be empty.
     pub(crate) fn may_be_empty(&self) -> bool {
         self.ends & 1 == 1
     }
 
-    /// The relations, when the path is a single edge.
+    /// Returns the relations if the path is a single edge.
     pub(crate) fn single(&self) -> Option<&[u16]> {
         (self.labels.len() == 2 && self.next[1] == 0 && !self.may_be_empty()).then(|| self.labels[1].as_slice())
     }
 
-    /// Relations that a path may begin with.
+    /// Returns the relations that the path may begin with.
     pub(crate) fn first(&self) -> Vec<u16> {
         let mut first: Vec<u16> = members(self.next[0]).flat_map(|it| self.labels[it].iter().copied()).collect();
         first.sort_unstable();
@@ -104,19 +104,19 @@ impl Automaton {
         first
     }
 
-    /// Says whether there are more edges in a path than states, as far as the automaton is concerned.
+    /// Returns whether the automaton has a cycle, so that paths may be longer than its number of states.
     pub(crate) fn repeats(&self) -> bool {
         (1..self.next.len()).any(|state| members(self.next[state]).any(|next| next <= state))
     }
 
-    /// Returns the entities at the other end of the paths that begin (`forward`) or end at an entity, sorted; or none when
-    /// more edges than `budget` had to be looked at, which is counted down.
+    /// Returns the entities at the other end of the paths that begin (`forward`) or end at an entity, sorted. Each visited
+    /// edge counts down `budget`; returns `None` when it is used up.
     pub(crate) fn walk(&self, view: &View, from: Ix, forward: bool, budget: &mut u64) -> Option<Vec<Ix>> {
         let walk = Walk { automaton: self, view, forward, back: if forward { Vec::new() } else { self.backward() } };
         walk.run(from, budget)
     }
 
-    /// States that may come before a state.
+    /// Returns the predecessors of each state.
     fn backward(&self) -> Vec<States> {
         let mut back = vec![0; self.next.len()];
         for (state, next) in self.next.iter().enumerate() {
@@ -145,7 +145,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Backward, a state stands for the edge that is taken next: it is entered at the end of that edge.
+    /// Runs the walk. Backward, a state stands for the next edge: it is entered at the end of that edge.
     fn run(&self, from: Ix, budget: &mut u64) -> Option<Vec<Ix>> {
         let automaton = self.automaton;
         let mut found = Vec::new();
@@ -155,7 +155,7 @@ impl Walk<'_> {
         let mut seen: std::collections::HashMap<Ix, States> = std::collections::HashMap::new();
         let mut queue: VecDeque<(Ix, usize, u32)> = VecDeque::new();
         let begin = if self.forward { automaton.next[0] } else { automaton.ends & !1 };
-        // Forward the start is left; backward every state in which a path may end is taken.
+        // Forward, the walk starts at the start state; backward, at all accepting states.
         let mut open: Vec<(Ix, States, u32)> = vec![(from, begin, 0)];
         loop {
             while let Some((node, states, distance)) = open.pop() {
@@ -184,7 +184,7 @@ impl Walk<'_> {
         Some(found)
     }
 
-    /// Says whether a path may end after the edge of this state: backward, whether it may begin with it.
+    /// Returns whether a path may end after the edge of this state; backward, whether it may begin with it.
     fn is_done(&self, state: usize) -> bool {
         let done = if self.forward { self.automaton.ends } else { self.automaton.next[0] };
         done & (1 << state) != 0

@@ -1,19 +1,19 @@
-//! Parts to a [`Snapshot`]: the first one out of all parts, the next one out of the present one and the parts that changed.
+//! Builds a [`Snapshot`]: the first from all sources, later ones from the present snapshot and the changed sources.
 //!
-//! There is one way for both, as the first one is the next after an empty one. What the sources that are gone or changed said
-//! is left out, what they say now is added; everything else is copied in order, without a look at the parts that it came
-//! from. So that a snapshot is the same whichever way it came about,
+//! Both use the same code, since the first snapshot extends an empty one. The builder drops the statements of changed and
+//! deleted sources, adds the new ones, and copies everything else in order without reading its sources. The result does not
+//! depend on the history:
 //!
-//! - sources are in the order of their numbers in the store, entities in that of their own, types and relations in that of
-//!   what they are called, and edges of the same ends and relation in that of their sources, then of their places there;
-//! - an entity keeps what each of its sources says of it, because the first one counts and may go;
-//! - an edge keeps the names of its ends where they are not the keys of what they led to, and one that lacks an end is kept
-//!   aside. Names lead elsewhere only when an entity of that key, or an alias of that name, or an entity of such an alias,
-//!   came or went: the edges that have one of these names are looked up again, and no others;
+//! - sources are ordered by their numbers in the store, entities by theirs, types and relations by name, and edges with the
+//!   same ends and relation by source, then by position in it;
+//! - an entity keeps the statements of all its sources, because the first one counts and may go;
+//! - an edge keeps the names of its ends where they are not the keys of the resolved entities, and an edge without a
+//!   resolved end is kept apart. A name resolves differently only after an entity with that key, an alias with that name,
+//!   or an entity of such an alias came or went. Only edges with such names are resolved again;
 //! - schemas are kept with their sources, because the first of a name counts.
 //!
-//! Numbers of strings are the one thing that differs, and nothing that is seen may depend on their order. Strings are only
-//! ever added; [`Snapshot::is_worn`] says when so many are of nobody any more that it is better made from all parts again.
+//! Only string numbers differ, and no visible result may depend on their order. Strings are never removed;
+//! [`Snapshot::is_worn`] reports when so many are unused that a full rebuild is better.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::graph::snapshot::{Alias, Found, Label, Named, Origin, Snapshot, State
 use crate::graph::symbols::{Symbol, SymbolBuilder};
 use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSchema, GraphSource};
 
-/// Types, and relations, are counted in 16 bits.
+/// Types and relations have 16-bit numbers.
 const MOST_LABELS: usize = u16::MAX as usize;
 
 /// Collects changes of a snapshot.
@@ -36,21 +36,21 @@ pub struct Builder {
     pub(super) said: Said,
 }
 
-/// What the changed sources say now. Origins are places in `origins`.
+/// The present statements of the changed sources. Origins are indexes into `origins`.
 #[derive(Default)]
 pub(super) struct Said {
-    /// Sources that do not say any more what they said.
+    /// Sources with outdated statements.
     pub(super) gone: HashSet<i64>,
     pub(super) origins: Vec<Arc<Origin>>,
     pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
     pub(super) entities: Vec<Entity>,
-    /// Attributes of entities, each's beside each other.
+    /// Attributes, grouped by entity.
     pub(super) attributes: Vec<(Symbol, Symbol)>,
     pub(super) aliases: Vec<Alias>,
     pub(super) edges: Vec<Statement>,
 }
 
-/// An entity as a source states it.
+/// An entity as stated by one source.
 pub(super) struct Entity {
     pub(super) id: u32,
     pub(super) origin: u32,
@@ -58,7 +58,7 @@ pub(super) struct Entity {
     pub(super) name: Symbol,
     pub(super) label: u16,
     pub(super) fact: bool,
-    /// Its attributes, as a range of all.
+    /// Its attributes, as a range of [`Said::attributes`].
     pub(super) attributes: (usize, usize),
 }
 
@@ -80,7 +80,7 @@ impl Labels {
         }
         if self.all.len() == MOST_LABELS {
             let message = format!("the graph has more than {MOST_LABELS} types or relations");
-            return Err(Error::new(ErrorCode::ResourceExhausted, message).hint("use attributes for what is a value"));
+            return Err(Error::new(ErrorCode::ResourceExhausted, message).hint("use attributes for values"));
         }
         let number = self.all.len() as u16;
         self.all.push(label);
@@ -90,7 +90,7 @@ impl Labels {
 }
 
 impl Builder {
-    /// Begins with what a snapshot says.
+    /// Starts from a snapshot.
     pub fn on(old: Arc<Snapshot>) -> Builder {
         Builder {
             symbols: SymbolBuilder::on(&old.symbols),
@@ -101,16 +101,16 @@ impl Builder {
         }
     }
 
-    /// Leaves out what a source says.
+    /// Drops the statements of a source.
     pub fn leave_out(&mut self, number: i64) {
         self.said.gone.insert(number);
     }
 
-    /// Adds what a source says, instead of what it said. Sources come in the order of their numbers; `id` gives the public
-    /// number of a key.
+    /// Replaces the statements of a source. Sources must come in the order of their numbers; `id` returns the public number
+    /// of a key.
     ///
     /// # Errors
-    /// There are too many types or relations.
+    /// Too many types or relations.
     pub fn add(
         &mut self,
         number: i64,

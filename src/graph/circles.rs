@@ -1,20 +1,20 @@
-//! Circles in directed graphs: strongly connected parts, in one pass over what can be reached (Tarjan), without recursion.
+//! Strongly connected components of directed graphs by Tarjan's algorithm, without recursion.
 
 use std::collections::HashMap;
 
 use crate::graph::snapshot::Ix;
 
-/// A node that has been reached.
+/// The state of a visited node.
 #[derive(Clone, Copy)]
 struct Seen {
     number: u32,
-    /// The first node by number that is known to be on a circle with it.
+    /// The lowest node number known to be in the same component.
     low: u32,
-    /// Whether its part is still being collected.
+    /// Whether its component is incomplete.
     is_open: bool,
 }
 
-/// A node on the way, and those after it that were not looked at yet.
+/// A node on the current path, with its unvisited successors.
 struct Stop {
     node: Ix,
     next: std::vec::IntoIter<Ix>,
@@ -28,8 +28,8 @@ struct Search<F> {
     found: Vec<Vec<Ix>>,
 }
 
-/// Returns the strongly connected parts of more than one node among all that can be reached from `begins`, each sorted, by
-/// their first nodes.
+/// Returns the strongly connected components with more than one node among all nodes reachable from `begins`. Each is
+/// sorted; components are ordered by their first nodes.
 pub(crate) fn circles(begins: impl IntoIterator<Item = Ix>, next: impl Fn(Ix) -> Vec<Ix>) -> Vec<Vec<Ix>> {
     let mut search = Search { next, seen: HashMap::new(), way: Vec::new(), open: Vec::new(), found: Vec::new() };
     for begin in begins {
@@ -70,7 +70,7 @@ impl<F: Fn(Ix) -> Vec<Ix>> Search<F> {
         }
     }
 
-    /// All that comes after a node has been looked at.
+    /// Finishes a node after all its successors.
     fn leave(&mut self, node: Ix) {
         self.way.pop();
         let Some(Seen { number, low, .. }) = self.seen.get(&node).copied() else { return };
@@ -82,7 +82,7 @@ impl<F: Fn(Ix) -> Vec<Ix>> Search<F> {
         }
     }
 
-    /// Takes a part out that begins with a node.
+    /// Takes the component with root `first` off the stack.
     fn close(&mut self, first: Ix) {
         let at = self.open.iter().rposition(|it| *it == first).unwrap_or(0);
         let mut part = self.open.split_off(at);
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// All that can be reached from a node, itself among it.
+    /// Returns the nodes reachable from a node, including itself.
     fn reach(edges: &[(Ix, Ix)], begin: Ix) -> BTreeSet<Ix> {
         let mut reached = BTreeSet::from([begin]);
         while let Some((_, next)) = edges.iter().find(|(from, to)| reached.contains(from) && !reached.contains(to)) {
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nodes_are_on_one_circle_when_each_reaches_the_other(edges in prop::collection::vec((0..8u32, 0..8u32), 0..20)) {
+        fn components_are_mutually_reachable_nodes(edges in prop::collection::vec((0..8u32, 0..8u32), 0..20)) {
             let next = |node: Ix| edges.iter().filter(|it| it.0 == node).map(|it| it.1).collect::<Vec<Ix>>();
             let same = |one: Ix, other: Ix| reach(&edges, one).contains(&other) && reach(&edges, other).contains(&one);
             let parts: BTreeSet<Vec<Ix>> =
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_and_a_ring_of_a_million_nodes_are_walked_without_recursion() {
+    fn million_node_chain_and_ring_need_no_recursion() {
         let last = 1_000_000;
         assert!(circles([0], |it| if it < last { vec![it + 1] } else { vec![] }).is_empty());
         let ring = circles([7], |it| if it < last { vec![it + 1] } else { vec![0] });

@@ -1,8 +1,8 @@
-//! Semantic ids of the form `Name.TYPE.001`, and the types behind their short codes.
+//! Semantic ids of the form `Name.TYPE.001`, and the types of their short codes.
 
 use crate::graph::near;
 
-/// Short codes with the types they stand for; of the other names of a type the first is told.
+/// Short codes and their types; of several names of a type the first is canonical.
 const CODES: [(&str, &[&str]); 10] = [
     ("AC", &["ACTOR"]),
     ("FC", &["FCHAIN", "FUNCTIONCHAIN"]),
@@ -16,10 +16,10 @@ const CODES: [(&str, &[&str]); 10] = [
     ("UC", &["UC", "USECASE"]),
 ];
 
-/// The type of entities whose ids tell none.
+/// The type of entities without a type in their id.
 pub(crate) const PLAIN: &str = "Node";
 
-/// Returns name and type of a semantic id; anything else is a plain node of that name.
+/// Returns name and type of a semantic id; any other id is a plain node with that name.
 pub(crate) fn read(id: &str) -> (&str, &str) {
     let mut parts = id.split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -35,14 +35,14 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// Says whether a text is a semantic id, and not a sentence with dots in it.
+/// Returns whether a text is a semantic id rather than a sentence with dots.
 pub(crate) fn is_id(text: &str) -> bool {
     let is_code = |it: &str| !it.is_empty() && it.len() <= 8 && it.bytes().all(|it| it.is_ascii_uppercase());
     let code = text.split('.').nth(1).unwrap_or_default();
     read(text).1 != PLAIN && is_code(code) && !text.contains(char::is_whitespace)
 }
 
-/// The id that was probably meant: the same with a code that there is.
+/// Returns the id that was probably meant: the same one with a known code.
 pub(crate) fn near(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('.').collect();
     let &[name, code, number] = parts.as_slice() else { return None };
@@ -55,7 +55,7 @@ pub(crate) fn near(text: &str) -> Option<String> {
     Some(format!("{name}.{code}.{number}"))
 }
 
-/// Says whether a type, as it is in the graph, is the one that was asked for, by code or any of its names.
+/// Returns whether a type of the graph is the requested one, given by code or by any of its names.
 pub(crate) fn is_type(present: &str, asked: &str) -> bool {
     if present.eq_ignore_ascii_case(asked) {
         return true;
@@ -71,15 +71,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_tells_its_name_and_type() {
+    fn semantic_id_splits_into_name_and_type() {
         assert_eq!(read("ReviewFeedback.FL.001"), ("ReviewFeedback", "FLOW"));
-        assert_eq!(read("Order.XY.12"), ("Order", "XY"), "codes may be added");
+        assert_eq!(read("Order.XY.12"), ("Order", "XY"), "unknown codes are types too");
         assert_eq!(read("notes.md"), ("notes.md", PLAIN));
         assert_eq!(read("v1.2.3.4"), ("v1.2.3.4", PLAIN));
     }
 
     #[test]
-    fn a_type_has_several_names() {
+    fn type_matches_all_its_names() {
         for asked in ["FLOW", "FL", "Flow", "flow"] {
             assert!(is_type("FLOW", asked), "{asked}");
         }

@@ -1,4 +1,4 @@
-//! What there is: the graph in numbers, an entity with its edges, a type, a relation.
+//! Describes the graph: its counts, an entity with its edges, a type, a relation.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::graph::text::Test;
 use crate::graph::view::View;
 use crate::model::{AT_TIME, IN_CONTEXT};
 
-/// Edges of each direction that are told of an entity.
+/// Most edges shown of an entity, in each direction.
 const MOST_EDGES: usize = 50;
 /// Examples of a type or a relation.
 const EXAMPLES: usize = 5;
-/// Edits that a name may be away.
+/// Largest edit distance of a name.
 const EDITS: u32 = 2;
 
-/// The graph in numbers.
+/// Returns the counts of the graph.
 pub(crate) fn summary(view: &View) -> Value {
     let snapshot = &view.snapshot;
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn edges_of(view: &View, relation: u16) -> impl Iterator<Item = EdgeIx> {
     snapshot.of_relation(relation).iter().copied().filter(seen)
 }
 
-/// Entities that a name may mean: exactly, then as a part, then with a slip.
+/// Finds entities by name: exact matches, then substrings, then typos.
 pub(crate) fn lookup(view: &View, name: &str, type_name: Option<&str>, limit: usize) -> Value {
     let labels = type_name.map(|it| view.snapshot.labels_of(it));
     let fits = |it: &Ix| labels.as_ref().is_none_or(|labels| labels.contains(&view.snapshot.label_of[*it as usize]));
@@ -97,17 +97,17 @@ pub(crate) fn lookup(view: &View, name: &str, type_name: Option<&str>, limit: us
     json!({"entities": found.iter().take(limit).map(entity).collect::<Vec<_>>(), "truncated": truncated})
 }
 
-/// An entity with its attributes and edges.
+/// Describes an entity with its attributes and edges.
 ///
 /// # Errors
-/// `NotFound` with the nearest name; `InvalidArgument` when several have it.
+/// `NotFound` with the nearest name; `InvalidArgument` when several entities match.
 pub(crate) fn entity(view: &View, named: &str) -> Result<Value> {
     let found = begin(view, named)?;
     let [node] = found.as_slice() else {
         let one = |it: &Ix| format!("{} ({})", view.snapshot.id(*it), view.snapshot.type_name(*it));
         let some: Vec<String> = found.iter().take(EXAMPLES).map(one).collect();
-        let message = format!("{} entities are called `{named}`", found.len());
-        return Err(Error::invalid(message).hint(format!("name one by its number: {}", some.join(", "))));
+        let message = format!("{} entities are named `{named}`", found.len());
+        return Err(Error::invalid(message).hint(format!("use the number of one: {}", some.join(", "))));
     };
     let mut value = answer::entity(view, *node);
     value["key"] = json!(view.snapshot.key(*node));
@@ -137,7 +137,7 @@ fn shown(view: &View, edge: EdgeIx, end: Ix) -> Value {
     value
 }
 
-/// A type: how many there are, which, and what they have.
+/// Describes a type: its count, examples, relations and attributes.
 ///
 /// # Errors
 /// `NotFound` with the nearest type.
@@ -153,7 +153,7 @@ pub(crate) fn type_of(view: &View, name: &str) -> Result<Value> {
         labels.iter().flat_map(|it| snapshot.of_label(*it)).copied().filter(|it| view.sees(*it)).collect();
     let mut relations: BTreeMap<&str, usize> = BTreeMap::new();
     let mut keys: BTreeMap<&str, usize> = BTreeMap::new();
-    // A thousand of them tell what the others have too.
+    // A sample of a thousand is representative.
     for node in nodes.iter().take(1_000) {
         view.leaving(*node).for_each(|(edge, _)| *relations.entry(snapshot.relation_name(edge)).or_default() += 1);
         view.attributes(*node).into_iter().for_each(|(key, _)| *keys.entry(key).or_default() += 1);
@@ -171,7 +171,7 @@ pub(crate) fn type_of(view: &View, name: &str) -> Result<Value> {
     }))
 }
 
-/// A relation: how many edges there are, between what, and what the schema says.
+/// Describes a relation: its count, the types it connects, and its schema.
 ///
 /// # Errors
 /// `NotFound` with the nearest relation.

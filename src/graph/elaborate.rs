@@ -1,4 +1,4 @@
-//! Types: what the schema adds to a query, and what it finds wrong with it.
+//! Type inference and checking: adds the types that the schema implies, and reports contradictions.
 
 use crate::error::{Error, Result};
 use crate::graph::axql::{Atom, Path, Query, Term};
@@ -6,7 +6,7 @@ use crate::graph::near;
 use crate::graph::snapshot::Snapshot;
 use crate::model::GraphRelation;
 
-/// A type that a variable must have, and what says so.
+/// A type that a variable must have, and the reason.
 struct Claim {
     variable: String,
     schema: String,
@@ -17,8 +17,8 @@ struct Claim {
 /// Returns the query with the types that its relations imply.
 ///
 /// # Errors
-/// `InvalidArgument` for a variable that would need two types without an entity in common, and for a field that its
-/// relation does not have.
+/// `InvalidArgument` for a variable that would need two types without a common entity, and for a field that its relation
+/// does not have.
 pub(crate) fn elaborate(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     let mut query = query.clone();
     if snapshot.schema.is_empty() {
@@ -41,7 +41,7 @@ pub(crate) fn elaborate(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     Ok(query)
 }
 
-/// Says whether a type stands there already, without its schema.
+/// Returns whether a type is already stated without its schema.
 fn is_stated(atoms: &[Atom], implied: &Atom) -> bool {
     let Atom::Type { term: wanted, type_name: full } = implied else { return false };
     atoms.iter().any(|it| {
@@ -79,12 +79,12 @@ fn implied(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<Claim>> {
 
 fn stated(snapshot: &Snapshot, term: &Term, name: &str) -> Vec<Claim> {
     match snapshot.schema.types(name).as_slice() {
-        [(schema, bare)] => claim(snapshot, term, (schema, bare), "what the query says").into_iter().collect(),
+        [(schema, bare)] => claim(snapshot, term, (schema, bare), "the query").into_iter().collect(),
         _ => Vec::new(),
     }
 }
 
-/// The relation that a name means, when it is one of one schema and no edge outside it has its name.
+/// Returns the relation with this name, if exactly one schema declares it and no edge outside that schema has its name.
 fn only_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
     let relations = snapshot.schema.relations(name);
     let [(schema, relation)] = relations.as_slice() else { return None };
@@ -94,7 +94,7 @@ fn only_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, 
 
 fn claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<Claim> {
     let Term::Var(variable) = term else { return None };
-    // A field of a type that no schema declares says nothing.
+    // A field type that no schema declares implies nothing.
     let known = snapshot.schema.types(type_name).into_iter().any(|(it, _)| it == schema);
     known.then(|| Claim {
         variable: variable.clone(),
@@ -113,7 +113,7 @@ fn check(snapshot: &Snapshot, claims: &[Claim]) -> Result<()> {
         };
         if let Some(other) = claims[number + 1..].iter().find(clashes) {
             let message = format!(
-                "`?{}` would be a `{}` by {} and a `{}` by {}, and nothing is both",
+                "`?{}` would be a `{}` by {} and a `{}` by {}, and no entity is both",
                 one.variable, one.type_name, one.because, other.type_name, other.because
             );
             return Err(Error::invalid(message).field("query"));

@@ -1,4 +1,4 @@
-//! The ends of edges: entities by their keys, or by the aliases that edges name them by.
+//! Resolves the ends of edges to entities, by keys or aliases.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,21 +7,21 @@ use crate::graph::extract::{Lies, WITHIN, is_name, lies};
 use crate::graph::snapshot::{Alias, Ix, Origin, Snapshot, Statement};
 use crate::graph::symbols::Symbol;
 
-/// Looks up ends in a snapshot that has its entities and aliases.
+/// Resolves ends in a snapshot that has its entities and aliases.
 pub(super) struct Ends<'a> {
     snapshot: &'a Snapshot,
-    /// By symbol.
+    /// Entity by key symbol.
     keyed: Vec<Option<Ix>>,
-    /// The first entity of an alias, as far as it was asked for.
+    /// Cache: the first entity of an alias.
     first: HashMap<Symbol, Option<Ix>>,
-    /// The files of a name, and of that name within some folders, as far as they were asked for.
+    /// Cache: the nearest files of a name, and of a name within folders.
     named: HashMap<(Symbol, Option<Symbol>), Nearest<'a>>,
 }
 
-/// How near a file lies beneath a folder: depth, whether it is no note, path, entity.
+/// Distance of a file below a folder: depth, whether it is not a note, path, entity.
 type Rank<'a> = (usize, bool, &'a Path, Ix);
 
-/// The nearest file beneath each folder.
+/// The nearest file below each folder.
 type Nearest<'a> = HashMap<&'a Path, Rank<'a>>;
 
 impl<'a> Ends<'a> {
@@ -33,15 +33,15 @@ impl<'a> Ends<'a> {
         Ends { snapshot, keyed, first: HashMap::new(), named: HashMap::new() }
     }
 
-    /// The source, the target and the fact of an edge; none when it lacks an end.
+    /// Returns source, target and fact of an edge; `None` if an end is unresolved.
     pub(super) fn resolve(&mut self, said: &Statement) -> Option<(Ix, Ix, Option<Ix>)> {
         let (source, target) = (self.find(said.named.source, said)?, self.find(said.named.target, said)?);
-        // A file that shares its content or its name with nobody else is its own alias.
+        // A file with a unique content or name is its own alias.
         let loops = source == target && self.keyed[said.named.target as usize].is_none();
         (!loops).then(|| (source, target, said.named.fact.and_then(|it| self.find(it, said))))
     }
 
-    /// The entity of a key. Else of those that have it as an alias the first, or of the files of a name the nearest.
+    /// Returns the entity with this key; else the nearest file of a name, or the first entity with the alias.
     fn find(&mut self, key: Symbol, said: &Statement) -> Option<Ix> {
         if let Some(node) = self.keyed[key as usize] {
             return Some(node);
@@ -63,7 +63,7 @@ impl<'a> Ends<'a> {
         found
     }
 
-    /// The file with the fewest folders between it and a folder; a note before others, then the first by path.
+    /// Returns the file with the fewest folders between it and `folder`; ties prefer a note, then the first path.
     fn nearest(&mut self, alias: Symbol, within: Option<Symbol>, folder: &Path) -> Option<Ix> {
         let (snapshot, keyed) = (self.snapshot, &self.keyed);
         let beneath = self.named.entry((alias, within)).or_insert_with(|| {
@@ -77,7 +77,7 @@ impl<'a> Ends<'a> {
             }
             beneath
         });
-        // Seen from each folder above, what lies beneath is as far as the way up and down again.
+        // For each ancestor folder, the distance is the way up to it plus the way down.
         let depth = folder.components().count();
         let ways = folder.ancestors().filter_map(|above| {
             let (below, other, path, node) = *beneath.get(above)?;
@@ -88,12 +88,12 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// The folders that a name was written with.
+/// Returns the folders that a name was qualified with.
 fn within(snapshot: &Snapshot, said: &Statement) -> Option<Symbol> {
     said.attributes.iter().find(|it| snapshot.symbols.get(it.0) == WITHIN).map(|it| it.1)
 }
 
-/// The files of a name. Of those within some folders the ones that lie in them from the root on, if there are such.
+/// Returns the files of a name. With folders, only files in them; exact matches from the root exclude others.
 fn files<'a>(
     snapshot: &'a Snapshot,
     keyed: &[Option<Ix>],
@@ -128,12 +128,12 @@ mod tests {
     use crate::graph::build::Builder;
     use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSource};
 
-    /// The files that a file links to by the name that some others have.
+    /// Checks the files that a link in `from` resolves to, if all of `named` have its name.
     fn check(from: &str, named: &[&str], expected: &[&str]) {
         check_within("", from, named, expected);
     }
 
-    /// The same for a link that names folders too.
+    /// As [`check`], for a link qualified with folders.
     fn check_within(folders: &str, from: &str, named: &[&str], expected: &[&str]) {
         let mut builder = Builder::default();
         for (path, number) in named.iter().chain([&from]).zip(0..) {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_to_the_nearest_file_of_it() {
+    fn name_resolves_to_nearest_file() {
         check("/w/a/b/n.md", &["/w/1.md", "/w/a/1.md", "/w/a/b/1.md", "/w/a/b/c/1.md"], &["/w/a/b/1.md"]);
         check("/w/a/b/n.md", &["/w/a/1.pdf", "/w/x/y/1.md"], &["/w/a/1.pdf"]);
         check("/w/a/b/n.md", &["/w/x/y/1.md", "/w/a/b/c/1.md", "/w/1.md"], &["/w/a/b/c/1.md"]);
@@ -171,20 +171,20 @@ mod tests {
     }
 
     #[test]
-    fn of_files_as_near_a_note_comes_first_and_then_the_first_by_path() {
+    fn equally_near_files_prefer_note_then_path() {
         check("/w/n.md", &["/w/1.csv", "/w/1.md", "/w/1.jpg"], &["/w/1.md"]);
         check("/w/n.md", &["/w/1.pdf", "/w/1.csv"], &["/w/1.csv"]);
     }
 
     #[test]
-    fn folders_before_a_name_choose_among_the_files_of_it() {
+    fn qualifying_folders_select_among_files() {
         let files = ["/w/a/1.md", "/w/b/1.md", "/w/x/b/1.md", "/w/1.md"];
         check_within("a", "/w/b/n.md", &files, &["/w/a/1.md"]);
         check_within("x/b", "/w/b/n.md", &files, &["/w/x/b/1.md"]);
         check_within("X/B", "/w/b/n.md", &files, &["/w/x/b/1.md"]);
         check_within("c", "/w/b/n.md", &files, &[]);
         check_within("xb", "/w/b/n.md", &["/w/x/b/1.md"], &[]);
-        // From the root on before others that are nearer, then the nearest.
+        // A path from the root precedes nearer files; otherwise the nearest file counts.
         check_within("b", "/w/x/n.md", &files, &["/w/b/1.md"]);
         check_within("b", "/w/y/n.md", &["/w/x/b/1.md", "/w/y/b/1.md"], &["/w/y/b/1.md"]);
     }

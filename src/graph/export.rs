@@ -1,4 +1,4 @@
-//! A part of the graph as JSON, which [`super::import`] takes in again, and as lines.
+//! Exports a part of the graph as JSON, which [`super::import`] reads back, and as lines.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -12,24 +12,24 @@ use crate::graph::view::View;
 use crate::graph::{intake, near};
 use crate::model::GraphExtent;
 
-/// Hops from where it begins, when the request does not say.
+/// Default number of hops.
 const HOPS: u32 = 2;
 
-/// What is drawn or handed out.
+/// The part of the graph to draw or export.
 #[derive(Debug, Default)]
 pub(crate) struct Extent {
     /// Entities, sorted.
     pub(crate) nodes: Vec<Ix>,
     /// Edges between them, sorted.
     pub(crate) edges: Vec<EdgeIx>,
-    /// Whether there is more.
+    /// Whether the limit cut entities.
     pub(crate) truncated: bool,
 }
 
-/// Finds the part that a request asks for: at most `most` entities, the nearest first.
+/// Finds the requested part: at most `most` entities, nearest first.
 ///
 /// # Errors
-/// `NotFound` for an entity to begin at that is not there.
+/// `NotFound` for an unknown start entity.
 pub(crate) fn extent(view: &View, request: &GraphExtent, most: usize) -> Result<Extent> {
     let snapshot = &view.snapshot;
     let most = request.limit.map_or(most, |it| most.min(it as usize));
@@ -71,12 +71,12 @@ pub(crate) fn extent(view: &View, request: &GraphExtent, most: usize) -> Result<
     Ok(Extent { nodes: found, edges, truncated })
 }
 
-/// Entities that a name, a key or a number means; at least one.
+/// Returns the entities with this name, key or number; at least one.
 ///
 /// # Errors
 /// `NotFound` with the nearest name.
 pub(crate) fn begin(view: &View, name: &str) -> Result<Vec<Ix>> {
-    // `Chunk#128` is how entities are cited.
+    // Entities are cited as `Chunk#128`.
     let digits = name.rsplit_once('#').map_or(name, |it| it.1);
     let by_number = || {
         let node = view.snapshot.by_id(digits.parse().ok()?).filter(|it| view.sees(*it))?;
@@ -94,7 +94,7 @@ pub(crate) fn begin(view: &View, name: &str) -> Result<Vec<Ix>> {
     })
 }
 
-/// Nodes and edges as JSON.
+/// Exports nodes and edges as JSON.
 pub(crate) fn json(view: &View, extent: &Extent) -> Value {
     let snapshot = &view.snapshot;
     let nodes: Vec<Value> = extent.nodes.iter().map(|it| node(view, *it)).collect();
@@ -156,7 +156,7 @@ fn edge(view: &View, extent: &Extent, edge: EdgeIx) -> Value {
     value
 }
 
-/// One edge a line; entities without an edge stand alone.
+/// Exports one edge per line; entities without an edge have their own line.
 pub(crate) fn lines(view: &View, extent: &Extent) -> String {
     let snapshot = &view.snapshot;
     let mut text = String::new();

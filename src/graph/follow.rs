@@ -1,8 +1,8 @@
-//! The graph follows the index: whatever the catalog commits, the files that are other than the graph knows are read again,
-//! and those that are gone take their nodes and edges with them.
+//! Syncs the graph with the index. After each catalog commit it re-reads the files with a new version and removes the nodes
+//! and edges of deleted files.
 //!
-//! The catalog's present state is compared with what the graph was made of, so that nothing can be missed, after a crash
-//! as little as after a rebuilt catalog. It begins with the first question, and goes on in every later run.
+//! It compares the present state of the catalog with the sources of the graph, so no change is missed after a crash or a
+//! rebuilt catalog. It starts with the first question, and automatically in every later run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use crate::model::{Document, FileId, FileRecord, FileState, GraphPart, GraphSour
 use crate::store::FileSet;
 use crate::warehouse::open_beneath;
 
-/// In the graph's table of settings: that somebody asked for it.
+/// Key in the graph's settings table: the graph has been used.
 pub(super) const WANTED: &str = "wanted";
-/// Files that are read at a time.
+/// Files per batch.
 const BATCH: usize = 64;
-/// The time between two looks at least: a job commits many times a second.
+/// Minimum time between two comparisons; a job commits many times a second.
 const REST: Duration = Duration::from_millis(150);
-/// Rest after work, in times of the work: a fifth of the time of a job is the graph's.
+/// Sleep after work, as a multiple of the work: during a job the graph takes a fifth of the time.
 const SHARE: u32 = 4;
-/// How often what was read so far is shown while much is read.
+/// How often the snapshot is published during a long sync.
 const SHOW_AFTER: Duration = Duration::from_secs(5);
-/// After an error, which most often is a full disk.
+/// Sleep after an error, most often a full disk.
 const AFTER_ERROR: Duration = Duration::from_secs(10);
 
-/// Begins to follow, once.
+/// Starts the sync, once.
 pub(super) fn start(shared: &Arc<Shared>) {
     if !shared.following.swap(true, std::sync::atomic::Ordering::Relaxed)
         && let Some(reads) = shared.reads.clone()
@@ -41,7 +41,7 @@ pub(super) fn start(shared: &Arc<Shared>) {
     }
 }
 
-/// Sources of the files and folders, with path and version, as they are stored.
+/// Stored sources of files and folders: name to path and version.
 type Known = HashMap<String, (String, String)>;
 
 async fn follow(shared: Weak<Shared>, reads: Reads) {
@@ -72,11 +72,11 @@ async fn follow(shared: Weak<Shared>, reads: Reads) {
     }
 }
 
-/// What there is to do.
+/// The differences to apply.
 #[derive(Default)]
 struct Work {
     changed: Vec<FileVersion>,
-    /// Folders that are new.
+    /// New folders with their roots.
     folders: BTreeMap<PathBuf, PathBuf>,
     gone: Vec<String>,
 }
@@ -88,7 +88,7 @@ async fn catch_up(shared: &Arc<Shared>, reads: &Reads, known: &mut Option<Known>
     };
     let catalog = reads.catalog.clone();
     let (purge, work, mut present) = blocking(move || {
-        // Before the files: what it was about is none of them then.
+        // Read before the files: all files of that purge are absent from the versions then.
         let purge = purge::last(&catalog)?;
         Ok((purge, compare(catalog.versions()?, &before), before))
     })
@@ -107,7 +107,7 @@ async fn catch_up(shared: &Arc<Shared>, reads: &Reads, known: &mut Option<Known>
     Ok(())
 }
 
-/// Does the work, and shows what came of it; false when the end of the daemon comes first.
+/// Applies the differences and publishes the result; returns false if the daemon shuts down first.
 async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut Known) -> Result<bool> {
     shared.behind.send_replace(work.changed.len());
     let folders = work.folders.iter().map(|(path, root)| (folder_source(path, root), extract::folder(path, root)));
@@ -126,7 +126,7 @@ async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut
             shown = Instant::now();
         }
         shared.behind.send_replace(all.saturating_sub((number + 1) * BATCH));
-        // A job goes first. Whoever asks before all is in waits for it.
+        // A running job has priority. A question that waits for the first build gets more CPU time.
         let (budget, took) = (machine::budget(), begun.elapsed());
         let rest = if !reads.index.running_jobs().is_empty() {
             took * SHARE
@@ -178,7 +178,7 @@ fn compare(versions: Vec<FileVersion>, known: &Known) -> Work {
         let name = extract::file_key(file.id);
         let path = file.path.to_string_lossy();
         let is_known = known.get(&name).is_some_and(|(old, version)| {
-            // One that waits to be read again says what it said, until it was.
+            // A file that waits for extraction keeps its old content in the graph until then.
             *old == path && file.content.as_ref().is_none_or(|it| *version == version_of(it))
         });
         present.insert(name, ());
@@ -196,7 +196,7 @@ fn compare(versions: Vec<FileVersion>, known: &Known) -> Work {
     present.extend(folders.keys().map(|it| (folder_name(it), ())));
     work.gone = known.keys().filter(|it| !present.contains_key(*it)).cloned().collect();
     work.gone.sort_unstable();
-    // A root above a root makes other folders the topmost.
+    // A new root above another root changes the topmost folders.
     let is_new = |path: &Path, root: &Path| {
         known.get(&folder_name(path)).is_none_or(|(_, version)| *version != root.to_string_lossy())
     };
@@ -217,7 +217,7 @@ fn folder_source(path: &Path, root: &Path) -> GraphSource {
     GraphSource { name: folder_name(path), path: shown(path), version: shown(root) }
 }
 
-/// Reads some files into what they say.
+/// Extracts the graph parts of some files.
 async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, GraphPart)>> {
     let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
     let catalog = reads.catalog.clone();
@@ -238,7 +238,7 @@ async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, 
         let document = document(reads, &record).await;
         let mut held = chunks.remove(&record.id).unwrap_or_default();
         held.sort_by_key(|it| it.chunk.ordinal);
-        // What the catalog said when the files were compared: a change since then is seen the next time.
+        // The version from the comparison: a later change is seen the next time.
         let content = contents.get(&record.id).and_then(|it| it.content.as_deref()).map(version_of);
         let source = GraphSource {
             name: extract::file_key(record.id),
@@ -253,7 +253,7 @@ async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, 
     Ok(parts)
 }
 
-/// The document of a file whose passages do not say all, read again. One that cannot be read is done without.
+/// Re-reads the document of a file when its passages are not enough. Returns `None` if it cannot be read.
 async fn document(reads: &Reads, record: &FileRecord) -> Option<Document> {
     if record.state != FileState::Indexed || !extract::is_reread(record.kind) {
         return None;
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_other_than_before_is_read() {
+    fn compare_returns_only_differences() {
         let files = vec![file(1, "/w/a/x.md", Some("h1 2")), file(2, "/w/y.md", Some("h2 1"))];
         let first = compare(files.clone(), &Known::new());
         assert_eq!((first.changed.len(), first.folders.len()), (2, 2));
         let known = known(&first);
         let again = compare(files, &known);
         assert!(again.changed.is_empty() && again.gone.is_empty() && again.folders.is_empty());
-        // One is saved and waits, one has moved, and the folder is gone with it.
+        // One file is saved and waits, one has moved, and its folder is gone.
         let now = compare(vec![file(1, "/w/x.md", Some("h1 2")), file(2, "/w/y.md", None)], &known);
         assert_eq!(now.changed.iter().map(|it| it.id).collect::<Vec<_>>(), [1]);
         assert_eq!(now.gone, ["folder:/w/a"]);

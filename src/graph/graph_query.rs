@@ -1,6 +1,6 @@
-//! `graph_query`: what a model asks before it changes a graph. Edges, nodes, whether an edge is there, and the io chain.
+//! The `graph_query` tool for models that change a graph: edges, nodes, existence of an edge, io chains.
 //!
-//! Entities are named by their keys, which are semantic ids such as `ReviewFeedback.FL.001` where a graph has such.
+//! Entities are named by their keys: semantic ids such as `ReviewFeedback.FL.001`, where the graph has them.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::graph::snapshot::{EdgeIx, Ix};
 use crate::graph::view::View;
 use crate::graph::{io_chain, near};
 
-/// Most edges or nodes of an answer; the count is that of all.
+/// Most edges or nodes of an answer; `count` covers all.
 const MOST: usize = 500;
 
 /// The arguments.
@@ -45,7 +45,7 @@ struct Filters {
 }
 
 impl Filters {
-    /// Refuses a filter with nothing in it: a model that leaves a blank would be told that there is nothing, and build on it.
+    /// Refuses an empty filter: an empty result would mislead the model.
     fn check(&self) -> Result<()> {
         let all = [
             ("sourceType", &self.source_type),
@@ -58,14 +58,14 @@ impl Filters {
         ];
         match all.iter().find(|(_, held)| held.as_ref().is_some_and(|it| it.trim().is_empty())) {
             Some((name, _)) => Err(Error::invalid(format!("the filter `{name}` is empty"))
-                .hint("leave it out, or say what it is to find")
+                .hint("omit it or give it a value")
                 .field(format!("filters.{name}"))),
             None => Ok(()),
         }
     }
 }
 
-/// The schema of the arguments, as the tool is published.
+/// Returns the published schema of the arguments.
 pub(crate) fn schema() -> Value {
     json!({
         "type": "object",
@@ -97,10 +97,10 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Answers a query.
+/// Runs a query.
 ///
 /// # Errors
-/// `InvalidArgument` for what the query needs and does not have; `NotFound` for a function chain that is not there.
+/// `InvalidArgument` for a missing filter; `NotFound` for an unknown function chain.
 pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
     let Request { query_type, filters } = serde_path_to_error::deserialize(args).map_err(|error| {
         let place = error.path().to_string();
@@ -124,7 +124,7 @@ fn needed<'a>(value: Option<&'a str>, field: &str, query: &str) -> Result<&'a st
     })
 }
 
-/// The entity of a semantic id.
+/// Returns the entity with a semantic id.
 pub(crate) fn find(view: &View, id: &str) -> Result<Ix> {
     let found = view.snapshot.keyed(id).filter(|it| view.sees(*it)).or_else(|| view.called(id).first().copied());
     found.ok_or_else(|| {
@@ -133,7 +133,7 @@ pub(crate) fn find(view: &View, id: &str) -> Result<Ix> {
     })
 }
 
-/// An answer with at most [`MOST`] items; it says so when there are more.
+/// Makes an answer with at most [`MOST`] items, marked as truncated when there are more.
 fn listed(name: &str, count: usize, items: Vec<Value>) -> Value {
     let cut = count > items.len();
     let mut answer = json!({"count": count, name: items});
@@ -165,7 +165,7 @@ fn edges(view: &View, filters: &Filters) -> Value {
     listed("edges", found.len(), found.iter().take(MOST).map(shown).collect())
 }
 
-/// Edges that may fit, found by whatever the filters name most narrowly.
+/// Returns the edges that may match, from the most selective filter.
 fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
     let snapshot = &view.snapshot;
     let relations = filters.edge_type.as_ref().map(|it| snapshot.relations_of(it));
@@ -177,7 +177,7 @@ fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
             let leaving = source.into_iter().flat_map(|it| snapshot.leaving(it)).filter(related);
             leaving.filter(|it| Some(snapshot.target(*it)) == target).collect()
         }
-        // An id alone: the edges at either end of it.
+        // An id alone selects the edges at either end.
         (Some(node), None) => {
             let leaving = node.into_iter().flat_map(|it| snapshot.leaving(it));
             let reaching = node.into_iter().flat_map(|it| snapshot.reaching(it).iter().copied());
@@ -208,7 +208,7 @@ fn nodes(view: &View, filters: &Filters) -> Value {
     listed("nodes", found.len(), found.iter().take(MOST).map(shown).collect())
 }
 
-/// Says whether a key fits a pattern, in which `*` stands for anything.
+/// Returns whether a key matches a pattern with `*` wildcards.
 fn matches(pattern: &str, key: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -226,7 +226,7 @@ fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
     let snapshot = &view.snapshot;
     let source = needed(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
     let target = needed(filters.target_id.as_deref(), "targetId", "check_edge")?;
-    // That an end is not there is an answer too: there is no such edge.
+    // An unknown end means that the edge does not exist.
     let (Some(from), Some(to)) = (snapshot.keyed(source), snapshot.keyed(target)) else {
         return Ok(json!({"exists": false}));
     };
@@ -243,11 +243,11 @@ fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
     })
 }
 
-/// The name of an edge that does not change as long as its ends and its relation do not.
+/// Returns an id of an edge that depends only on its ends and relation.
 fn uuid(source: &str, relation: &str, target: &str) -> String {
     let hash = blake3::hash(format!("{source}\0{relation}\0{target}").as_bytes());
     let hex: String = hash.to_hex().chars().take(32).collect();
-    // Version 8: a hash of the maker's own.
+    // UUID version 8: custom hash.
     format!("{}-{}-8{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
 }
 
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn star_matches_any_text() {
         for (pattern, key, fits) in [
             ("*.FN.*", "Submit.FN.001", true),
             ("Submit*", "Submit.FN.001", true),

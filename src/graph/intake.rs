@@ -1,8 +1,8 @@
-//! The text form: one edge a line, `SourceID -io-> TargetID`. A line with an id alone is a node; `#` begins a comment.
+//! Imports the text form: one edge per line, `SourceID -io-> TargetID`. A line with only an id is a node; `#` begins a
+//! comment.
 //!
-//! A text that is none of this is refused with the number of its first such line, and nothing of it is taken in: a line of
-//! prose must not become a node. Hence a node alone is `Name.TYPE.001` or stands in quotes, as a JSON string; quotes also
-//! hold whatever would be read as something else.
+//! Any other line refuses the whole text with its line number: a line of prose must not become a node. So a single node is
+//! written `Name.TYPE.001`, or in quotes as a JSON string. Quotes also protect names that would be read as something else.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::model::{GraphEdge, GraphNode, GraphPart};
 static ARROW: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\s-("(?:[^"\\]|\\.)*"|[^\s"]\S*?)->"#).expect("a constant"));
 
-/// Reads lines.
+/// Parses a whole text.
 ///
 /// # Errors
 /// As [`each`].
@@ -33,10 +33,10 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
     Ok(whole)
 }
 
-/// Reads lines, in parts of bounded size. What was handed over before an error is no graph.
+/// Parses a text into parts of bounded size. After an error, the parts already handed over are invalid.
 ///
 /// # Errors
-/// `InvalidArgument` naming the line, and what was expected there; what `take` says.
+/// `InvalidArgument` naming the line and what was expected; errors of `take`.
 pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
     let mut part = GraphPart::default();
     let mut known = BTreeSet::new();
@@ -45,13 +45,13 @@ pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        // First what stands alone: quotes may hold an arrow.
+        // Single nodes first, because quotes may contain an arrow.
         let ids = alone(line).map(|it| vec![it]).or_else(|| wire(line).map(|it| it.to_vec()));
         let ids = ids.ok_or_else(|| wrong(number, line))?;
         if let [source, relation, target] = ids.as_slice() {
             part.edges.push(edge(source, relation, target));
         }
-        // The relation stands between the ends, and is no node.
+        // The relation in the middle is not a node.
         for id in ids.into_iter().step_by(2) {
             if known.insert(id.clone()) {
                 part.nodes.push(node(&id));
@@ -64,7 +64,7 @@ pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
     take(part)
 }
 
-/// Source, relation and target of a line.
+/// Splits a line into source, relation and target.
 fn wire(line: &str) -> Option<[String; 3]> {
     let (source, rest) = match line.starts_with('"') {
         true => quoted(line)?,
@@ -76,13 +76,13 @@ fn wire(line: &str) -> Option<[String; 3]> {
     let arrow = ARROW.captures(rest).filter(|it| it.get(0).is_some_and(|it| it.start() == 0))?;
     let relation = unquoted(&arrow[1])?;
     let target = rest[arrow[0].len()..].trim();
-    // A chain would lose what stands behind its second arrow.
+    // A chain of arrows would lose the part after the second arrow.
     let target = if target.contains("->") && !target.starts_with('"') { None } else { unquoted(target) }?;
     let parts = [source, relation, target];
     (!parts.iter().any(String::is_empty)).then_some(parts)
 }
 
-/// The id of a line that is nothing else.
+/// Returns the id of a line with a single node.
 fn alone(line: &str) -> Option<String> {
     match line.starts_with('"') {
         true => unquoted(line).filter(|it| !it.is_empty()),
@@ -90,7 +90,7 @@ fn alone(line: &str) -> Option<String> {
     }
 }
 
-/// A text as it stands, or what its quotes hold; none when something stands behind them.
+/// Removes quotes, if present; `None` if text follows the closing quote.
 fn unquoted(text: &str) -> Option<String> {
     match text.starts_with('"') {
         true => quoted(text).filter(|(_, rest)| rest.is_empty()).map(|(held, _)| held),
@@ -98,14 +98,14 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// What the quotes at the beginning hold, and what stands behind them.
+/// Returns the content of the quotes at the beginning, and the rest of the text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut strings = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let held = strings.next()?.ok()?;
     Some((held, &text[strings.byte_offset()..]))
 }
 
-/// An id or a relation as [`read`] reads it; a node alone needs more quotes than the end of an edge.
+/// Writes an id or a relation for [`read`]. A single node needs quotes in more cases than the end of an edge.
 pub(crate) fn written(text: &str, is_alone: bool) -> Cow<'_, str> {
     let is_odd = text.trim() != text
         || text.is_empty()
@@ -119,7 +119,7 @@ pub(crate) fn written(text: &str, is_alone: bool) -> Cow<'_, str> {
     }
 }
 
-/// A relation as [`read`] reads it.
+/// Writes a relation for [`read`].
 pub(crate) fn written_relation(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_whitespace) {
         true => Cow::Owned(serde_json::Value::from(text).to_string()),
@@ -133,11 +133,11 @@ fn wrong(number: u32, line: &str) -> Error {
     let error = Error::invalid(format!("line {number}: found `{shown}`, {expected}")).field(format!("line {number}"));
     match codes::near(line) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
-        None => error.hint("e.g. `PRDContent.FL.001 -io-> SubmitPRD.FN.001`; nothing of the text was taken in"),
+        None => error.hint("e.g. `PRDContent.FL.001 -io-> SubmitPRD.FN.001`; nothing was imported"),
     }
 }
 
-/// A node as its id describes it.
+/// Makes a node with the name and type of its id.
 pub(crate) fn node(id: &str) -> GraphNode {
     let (name, entity_type) = codes::read(id);
     GraphNode { key: id.into(), entity_type: entity_type.into(), name: name.into(), ..GraphNode::default() }
@@ -157,7 +157,7 @@ fn edge(source: &str, relation: &str, target: &str) -> GraphEdge {
 mod tests {
     use super::*;
 
-    /// Nodes and edges of a text, in words.
+    /// Checks nodes and edges of a text.
     fn check(text: &str, nodes: &[&str], edges: &[[&str; 3]]) {
         let part = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let keys: Vec<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
@@ -167,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn edges_comments_and_lone_nodes_are_read() {
+    fn edges_comments_and_single_nodes_parse() {
         let io = ["A.FL.001", "io", "B.FN.001"];
-        // An edge that is there twice is there twice, so that it can be found.
+        // Duplicate edges are kept, so that the quality report finds them.
         check(
             "# io\nA.FL.001 -io-> B.FN.001\n\n  C.AC.001\nA.FL.001 -io-> B.FN.001\n",
             &["A.FL.001", "B.FN.001", "C.AC.001"],
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold_whatever_would_be_something_else() {
+    fn quoted_ids_may_contain_any_text() {
         check("\"a line of prose\"", &["a line of prose"], &[]);
         check(
             r##""a -x-> b" -"is part of"-> "#c\n\"d\"""##,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_the_same() {
+    fn written_ids_and_relations_round_trip() {
         let odd =
             ["A.FL.001", "plain", "two words", "a -b c", "x->y", "#1", "\"q\"", "line\nbreak", " edge ", "ä -> ö"];
         for id in odd {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_and_nothing_is_taken() {
+    fn invalid_line_is_named_and_refused() {
         for line in [
             "A -> B",
             "A -io->",

@@ -1,4 +1,4 @@
-//! The io chain of a function chain: actor, flow, function, flow, ... along `io` edges, and what is wrong with it.
+//! The io chain of a function chain: actor, flow, function, flow, ... along `io` edges, with its issues.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,17 +9,17 @@ use crate::graph::codes::is_type;
 use crate::graph::snapshot::Ix;
 use crate::graph::view::View;
 
-/// The relation between flows and those who read and write them.
+/// The relation between flows and the entities that read and write them.
 pub(crate) const IO: &str = "io";
 /// The relation between a chain and its members.
 const COMPOSE: &str = "compose";
-/// Steps of an answer at most.
+/// Most steps of an answer.
 const MOST_STEPS: usize = 500;
 
-/// The `io` edges of a graph or a part of it, each as often as it is there.
+/// The `io` edges of a graph or a part of it, with multiplicity.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
-    /// Targets by source, with how often.
+    /// Targets by source, with their number of edges.
     pub(crate) out: BTreeMap<Ix, BTreeMap<Ix, usize>>,
     back: BTreeMap<Ix, BTreeSet<Ix>>,
 }
@@ -47,7 +47,7 @@ impl Wires {
     }
 }
 
-/// Steps and issues of a chain.
+/// Reports the steps and issues of a chain.
 pub(crate) fn report(view: &View, chain: Ix) -> Value {
     let wires = wires_of(view, chain);
     let steps = steps(view, &wires);
@@ -59,8 +59,8 @@ pub(crate) fn report(view: &View, chain: Ix) -> Value {
     report
 }
 
-/// The io edges of the members of a chain. A chain that names its functions only has their flows too, and whoever is at
-/// the other end of those.
+/// Collects the io edges of a chain's members. If a chain lists only functions, their flows and the other ends of those
+/// flows are included.
 fn wires_of(view: &View, chain: Ix) -> Wires {
     let compose = view.snapshot.relations_of(COMPOSE);
     let mut members = BTreeSet::from([chain]);
@@ -85,7 +85,7 @@ fn wires_of(view: &View, chain: Ix) -> Wires {
             view.reaching_of(*flow, *relation).for_each(|(_, source)| wires.add(source, *flow));
         }
     }
-    // Edges that leave the flow out, from function to function, are part of it as well.
+    // Direct edges from function to function belong to it as well.
     for node in members.iter().filter(|it| !is_flow(view, **it)) {
         for relation in &io {
             let direct = view.leaving_of(*node, *relation).filter(|(_, target)| !is_flow(view, *target));
@@ -103,7 +103,7 @@ fn is_actor(view: &View, node: Ix) -> bool {
     is_type(view.snapshot.type_name(node), "ACTOR")
 }
 
-/// Every way from one through a flow to another, those from actors first, then in the order in which they are reached.
+/// Lists every step from one entity through a flow to another: actors first, then in the order of reachability.
 fn steps(view: &View, wires: &Wires) -> Vec<Value> {
     let reached = order(view, wires);
     let mut steps = Vec::new();
@@ -125,7 +125,7 @@ fn steps(view: &View, wires: &Wires) -> Vec<Value> {
     steps
 }
 
-/// Sources of flows: breadth first from the actors, then from whoever nothing flows to, then the rest.
+/// Orders the sources of flows: breadth first from the actors, then from sources without input, then the rest.
 fn order(view: &View, wires: &Wires) -> Vec<Ix> {
     let nodes: Vec<Ix> = wires.nodes().into_iter().filter(|it| !is_flow(view, *it)).collect();
     let rank = |node: &Ix| {
@@ -153,8 +153,8 @@ fn order(view: &View, wires: &Wires) -> Vec<Ix> {
     reached
 }
 
-/// One step. `func` is where it leads; where it comes from is `actor`, or `source` for a function, since a JSON object has
-/// each name once.
+/// Makes one step. `func` is the target; the origin is `actor`, or `source` for a function, since keys of a JSON object are
+/// unique.
 fn step(view: &View, number: usize, source: Ix, flow: Option<Ix>, target: Option<Ix>) -> Value {
     let key = |it: Ix| json!(view.snapshot.key(it));
     let mut step = Map::new();
@@ -203,8 +203,8 @@ fn issues(view: &View, wires: &Wires) -> Vec<Value> {
     issues
 }
 
-/// Strongly connected parts of more than the two ends of one flow, each in the order of its numbers. A part that
-/// bidirectional flows alone hold together is no circle.
+/// Returns the strongly connected components with more than the two ends of one flow, each sorted. Bidirectional flows
+/// alone do not make a cycle.
 fn circles(wires: &Wires) -> Vec<Vec<Ix>> {
     let one_way = |node: Ix| wires.targets(node).filter(|it| !wires.has(*it, node)).collect::<Vec<Ix>>();
     circles::circles(wires.nodes(), one_way)

@@ -1,7 +1,7 @@
-//! `query_ir_v1`: a query as JSON. [`read`] and [`write()`] are inverses on the core that AxQL becomes too.
+//! `query_ir_v1`, queries as JSON. [`read`] and [`write()`] are inverses on the syntax tree shared with AxQL.
 //!
-//! Read by hand rather than by derived types: a kind or a field that does not exist is named, with the one that was
-//! probably meant, and with the place in the JSON.
+//! Parsed by hand instead of by derived types: errors for an unknown kind or field name the nearest known one and the place
+//! in the JSON.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use crate::error::{Error, Result};
 use crate::graph::axql::{self, Atom, MAX_DISTANCE, MAX_HOPS, Query, Term, check};
 use crate::graph::near;
 
-/// Most rows that the IR may ask for.
+/// Largest limit of the IR.
 pub const MAX_LIMIT: u32 = 200;
 
 const FIELDS: [&str; 9] =
     ["version", "select", "select_vars", "where", "where_atoms", "disjuncts", "limit", "max_hops", "min_confidence"];
 
-/// Reads a query.
+/// Parses a query.
 ///
 /// # Errors
-/// `InvalidArgument` with the place, e.g. `where[1].path`, as the field.
+/// `InvalidArgument` with the place as the field, e.g. `where[1].path`.
 pub fn read(value: &Value) -> Result<Query> {
     let place = Place("query_ir_v1".into());
     let map = place.object(value)?;
@@ -53,7 +53,7 @@ pub fn read(value: &Value) -> Result<Query> {
 
 fn select(place: &Place, map: &Map<String, Value>, query: &Query) -> Result<Vec<String>> {
     let Some((name, value)) = place.one_of(map, &["select", "select_vars"])? else {
-        // Whoever does not choose gets them all.
+        // Without a selection all variables are selected.
         return Ok(query.variables().into_iter().map(|(name, _)| name).collect());
     };
     let place = place.at(name);
@@ -160,7 +160,7 @@ fn relations(place: &Place, map: &Map<String, Value>) -> Result<Vec<String>> {
     map.get("rels").filter(|it| !it.is_null()).map_or(Ok(Vec::new()), |value| place.at("rels").texts(value))
 }
 
-/// An object, or an array of `[key, value]` where a key comes twice.
+/// Reads an object, or an array of `[key, value]` for repeated keys.
 fn pairs(place: &Place, map: &Map<String, Value>, key: &'static str) -> Result<Vec<(String, String)>> {
     let place = place.at(key);
     let text = |key: &str, value: &Value| {
@@ -250,7 +250,7 @@ fn is_variable(name: &str) -> bool {
         && characters.all(|it| it.is_alphanumeric() || it == '_')
 }
 
-/// Where in the JSON something stands.
+/// A place in the JSON.
 struct Place(String);
 
 impl Place {
@@ -300,7 +300,7 @@ impl Place {
         number.map(Some).ok_or_else(|| self.at(key).wrong(value, &format!("a whole number from {least} to {most}")))
     }
 
-    /// The one of these fields that is there; two names of the same are refused.
+    /// Returns the one of these fields that exists; two aliases of one field are refused.
     fn one_of<'a, 'n>(&self, map: &'a Map<String, Value>, names: &[&'n str]) -> Result<Option<(&'n str, &'a Value)>> {
         let found: Vec<(&'n str, &Value)> = names.iter().filter_map(|name| Some((*name, map.get(*name)?))).collect();
         match found.as_slice() {
@@ -320,7 +320,7 @@ impl Place {
 /// Writes a query.
 ///
 /// # Errors
-/// `InvalidArgument` when it asks for more rows than the IR may.
+/// `InvalidArgument` if its limit exceeds that of the IR.
 pub fn write(query: &Query) -> Result<Value> {
     if query.limit.is_some_and(|it| it > MAX_LIMIT) {
         return Err(Error::invalid(format!("`limit` is at most {MAX_LIMIT} in query_ir_v1")).field("limit"));
@@ -348,7 +348,7 @@ pub fn write(query: &Query) -> Result<Value> {
     Ok(Value::Object(map))
 }
 
-/// The shortest decimal that is this number, rather than its digits as a wider one.
+/// Converts through the shortest decimal form, without the extra digits of the wider float.
 pub(crate) fn decimal(number: f32) -> Value {
     json!(number.to_string().parse::<f64>().unwrap_or_else(|_| number.into()))
 }

@@ -1,11 +1,11 @@
-//! The warehouse as a graph: what files say of each other, and graphs that were imported, as one typed property graph.
+//! The warehouse as one typed property graph: references between files, and imported graphs.
 //!
-//! [`GraphService`] is the door. A [`Snapshot`] is immutable and in memory; `catalog` keeps on disk what it is built from.
-//! Queries come as AxQL ([`axql`]), as `query_ir_v1` ([`ir`]) or as `graph_query`; all of them are checked, planned and run
-//! by this room, so that a language model only ever proposes. `extract` reads files into nodes and edges, `follow` keeps
-//! them up with the index, [`tools`] is the one registry of what a model may call.
+//! [`GraphService`] is the entry point. A [`Snapshot`] is immutable and in memory; `catalog` stores its sources on disk.
+//! Queries arrive as AxQL ([`axql`]), as `query_ir_v1` ([`ir`]) or as `graph_query`. This module checks, plans and runs all
+//! of them, so a language model only proposes. `extract` turns files into nodes and edges, `follow` syncs them with the
+//! index, and [`tools`] is the registry of tools that a model may call.
 //!
-//! A graph that nobody asks for is not built. Nothing here writes to the index or to files of users.
+//! The graph is built on first use. Nothing here writes to the index or to files of users.
 
 mod answer;
 mod apply;
@@ -66,15 +66,15 @@ use crate::model::{
 
 pub use snapshot::Snapshot;
 
-/// The longest that the first question waits for the graph of the files.
+/// How long the first question waits for the graph of the files.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Entities that are drawn at most: more is no picture.
+/// Most entities of a drawing; more is unreadable.
 const MOST_DRAWN: usize = 2_000;
-/// Entities that are handed out at most.
+/// Most entities of an export.
 const MOST_EXPORTED: usize = 5_000_000;
-/// In the name of sources that came from outside.
+/// Prefix of the names of imported sources.
 const IMPORT: &str = "import:";
-/// What `graph apply` adds goes under this name.
+/// Name of the import that `graph apply` adds to.
 const CHANGES: &str = "changes";
 
 /// The parts of the daemon that the graph reads from.
@@ -90,7 +90,7 @@ pub struct Reads {
     pub pool: Arc<WorkerPool>,
 }
 
-/// The graph. Cheap to clone.
+/// The graph service. Cheap to clone.
 #[derive(Clone)]
 pub struct GraphService {
     shared: Arc<Shared>,
@@ -99,28 +99,28 @@ pub struct GraphService {
 
 pub(crate) struct Shared {
     store: GraphStore,
-    /// None where there are imports only.
+    /// `None` if there are imports only.
     reads: Option<Reads>,
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
-    /// Held by whoever changes what is stored, or what is shown.
+    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see [`show::Turn`].
     waiting: Mutex<Option<show::Waiting>>,
-    /// Whether the index is followed.
+    /// Whether the sync with the index has started.
     following: AtomicBool,
-    /// Files that are not in the graph yet, as far as the follower has looked.
+    /// Files not in the graph yet, as far as the sync has counted.
     behind: watch::Sender<usize>,
     /// Whether the graph has held all files once.
     ready: watch::Sender<bool>,
-    /// Whether somebody has waited for that in vain.
+    /// Whether a question has waited for `ready` in vain.
     tired: AtomicBool,
     shutdown: CancellationToken,
 }
 
 impl GraphService {
-    /// Opens the graph at `path`. Where it was asked for before, it is followed up from now on.
+    /// Opens the graph at `path`. If an earlier run used it, the sync with the index starts now.
     ///
     /// # Errors
-    /// The file cannot be made, or a newer vic wrote it.
+    /// The file cannot be created, or a newer vic wrote it.
     pub fn open(path: &Path, reads: Option<Reads>, shutdown: CancellationToken) -> Result<GraphService> {
         let shared = Arc::new(Shared {
             store: GraphStore::open(path)?,
@@ -140,12 +140,12 @@ impl GraphService {
         Ok(GraphService { shared, scope: Scope::All })
     }
 
-    /// Returns where the damaged graph is kept whose place this one took when it was opened.
+    /// Returns the path of the damaged graph that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.shared.store.set_aside()
     }
 
-    /// The same for a caller who may know of some files only. Imports are the owner's.
+    /// Returns the service restricted to a scope. Imports belong to the owner.
     pub fn within(&self, scope: Scope) -> GraphService {
         GraphService { scope, ..self.clone() }
     }
@@ -153,7 +153,7 @@ impl GraphService {
     /// Answers a request.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is wrong with it, `NotFound` for what is not there.
+    /// `InvalidArgument` for an invalid request, `NotFound` for a missing name.
     pub async fn request(&self, request: GraphRequest) -> Result<Value> {
         match request {
             GraphRequest::Tool { name, args } => tools::call(self, &name, args, self.scope.clone()).await,
@@ -168,7 +168,7 @@ impl GraphService {
         }
     }
 
-    /// Answers a query with `{vars, rows, truncated}`, or says what it means.
+    /// Answers a query with `{vars, rows, truncated}`, or elaborates it without running it.
     ///
     /// # Errors
     /// As [`GraphService::request`].
@@ -185,7 +185,7 @@ impl GraphService {
         Ok(noted(value, if elaborate { Vec::new() } else { cut }, self.note()))
     }
 
-    /// The entities of the texts that a query asks the index for, and what is to be said of those that were cut.
+    /// Looks up the texts of a query in the index. Returns their entities, and notes about truncated results.
     async fn texts(&self, view: &View, query: &axql::Query) -> Result<(Texts, Vec<String>)> {
         let (mut texts, mut cut) = (Texts::new(), Vec::new());
         for words in answer::texts_of(query) {
@@ -196,16 +196,16 @@ impl GraphService {
         Ok((texts, cut))
     }
 
-    /// The snapshot that answers at this moment.
+    /// Returns the present snapshot.
     ///
     /// # Errors
-    /// What is stored cannot be read.
+    /// The stored data cannot be read.
     pub async fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.shared.load().await?;
         Ok(self.shared.current())
     }
 
-    /// The graph as this caller sees it now.
+    /// Returns the present graph as this caller sees it.
     async fn view(&self) -> Result<View> {
         self.shared.load().await?;
         if self.shared.reads.is_some() {
@@ -215,7 +215,7 @@ impl GraphService {
         Ok(View::new(self.shared.current(), &self.scope))
     }
 
-    /// What a caller should know of the graph's state.
+    /// Returns a note about the graph's state, if it is incomplete.
     pub(crate) fn note(&self) -> Option<String> {
         let is_built = self.shared.reads.is_none() || *self.shared.ready.borrow();
         let files = *self.shared.behind.borrow();
@@ -228,7 +228,7 @@ impl GraphService {
             return Err(Error::invalid(format!("`{name}` cannot be the name of an import")).field("name"));
         }
         let called = name.clone();
-        // Read while it is stored: a large graph is not held as a whole beside its text.
+        // Parsed while it is stored, so that a large graph is not held in memory beside its text.
         let fill = move |take: import::TakePart<'_>| match format {
             GraphFormat::Json => import::each(&called, &text, take),
             GraphFormat::Text => intake::each(&text, take),
@@ -254,7 +254,7 @@ impl GraphService {
     async fn apply(&self, change: GraphChange) -> Result<Value> {
         self.view().await?;
         let scope = self.scope.clone();
-        // Between the look and the change nobody else may make one.
+        // No other change may happen between check and write.
         let looked = self.shared.in_turn(move |mut turn| {
             let part = apply::read(CHANGES, &change)?;
             let refused = apply::refused(&View::new(turn.current(), &scope), &part);
@@ -271,7 +271,7 @@ impl GraphService {
 }
 
 impl Shared {
-    /// Whoever asks while the graph is built for the first time waits a while for it, but only one does so in vain.
+    /// Waits while the graph is built for the first time. After one wait that timed out, later questions do not wait.
     async fn wait_until_ready(&self) {
         if self.tired.load(Ordering::Relaxed) {
             return;
@@ -282,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// Names of the imports.
+    /// Returns the names of the imports.
     async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
         let shared = self.clone();
         blocking(move || {
@@ -294,7 +294,7 @@ impl Shared {
     }
 }
 
-/// That not all is in the graph yet. How many files are missing counts those of everybody.
+/// Makes the note about an incomplete graph. The number of files includes those outside the scope.
 fn being_built(scope: &Scope, files: usize) -> String {
     match scope {
         Scope::All => format!("the graph is being built: about {files} files are not in it yet"),
@@ -302,7 +302,7 @@ fn being_built(scope: &Scope, files: usize) -> String {
     }
 }
 
-/// An answer that says what was cut of it, and what else there is to say.
+/// Adds notes to an answer, and marks it as truncated if `cut` is not empty.
 fn noted(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
     if !cut.is_empty() {
         value["truncated"] = json!(true);

@@ -1,12 +1,12 @@
-//! The known name that a wrong one was probably meant to be.
+//! Suggests the known name that a wrong name was probably meant to be.
 
 use crate::error::Error;
 
-/// Candidates that are looked at: more take longer than an error is worth.
+/// Most candidates compared; more would take too long for an error message.
 const MOST_CANDIDATES: usize = 50_000;
 
-/// Returns the candidate with the fewest edits to `name`, if those are few: a third of its characters, case aside. Nothing is
-/// near to a name of which no character would be left.
+/// Returns the candidate with the smallest edit distance to `name`, ignoring case. The limit is a third of the name's length,
+/// but at least one edit, and fewer edits than the name has characters.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
@@ -27,12 +27,12 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(.., it)| it)
 }
 
-/// The sentence that names it; for an error's hint.
+/// Returns the suggestion as a sentence for a hint.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, candidates).map(|it| format!("did you mean `{it}`?"))
 }
 
-/// Adds the sentence to an error; where no candidate is near, the error keeps the hint that it has.
+/// Sets the suggestion as hint; without a similar candidate the error keeps its hint.
 pub(crate) fn suggest<'a>(error: Error, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Error {
     match did_you_mean(name, candidates) {
         Some(hint) => error.hint(hint),
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_near_and_another_word_is_not() {
+    fn nearest_finds_typos_and_rejects_other_words() {
         let names = ["Person", "Organization", "Fam.Parent"];
         assert_eq!(nearest("Persn", names), Some("Person"));
         assert_eq!(nearest("organisation", names), Some("Organization"));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_name_is_a_better_hint_and_none_leaves_the_hint_that_there_is() {
+    fn suggest_replaces_hint_only_with_similar_name() {
         let hint = |name: &str| suggest(Error::invalid("x").hint("names: Person"), name, ["Person"]).hint.unwrap();
         assert_eq!((hint("Persn"), hint("Invoice")), ("did you mean `Person`?".into(), "names: Person".into()));
     }

@@ -1,4 +1,4 @@
-//! Passages of the index as the graph has them: chunks by words, and their texts.
+//! Passages of the index as seen by the graph: chunks by words, and their texts.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,23 +19,25 @@ use crate::model::{
 use crate::store::{FileSet, KeywordQuery};
 use crate::text::sentences;
 
-/// Chunks that the keyword leg is asked for, to find those that hold every word.
+/// Keyword hits fetched to find the chunks that contain every word.
 const DEPTH: usize = 2_000;
-/// How often a search is made anew because files were written under it.
+/// Retries of a search when files change during it.
 const MOST_ANEW: usize = 2;
-/// Characters of a text in a list.
+/// Most characters of a text in a list.
 const EXCERPT: usize = 1_000;
-/// Chunks of the evidence of an entity's edges whose places are told.
+/// Most chunks with a cited place in the evidence of an entity's edges.
 const MOST_EVIDENCE: usize = 20;
-/// Texts that are quoted.
+/// Most quoted texts.
 const MOST_QUOTES: usize = 40;
-/// Characters of each.
+/// Most characters of each quote.
 const QUOTE: usize = 300;
 
 fn reads(service: &GraphService) -> Result<&Reads> {
-    service.shared.reads.as_ref().ok_or_else(|| {
-        Error::new(ErrorCode::FailedPrecondition, "there is no index beside this graph").hint("ask the daemon")
-    })
+    service
+        .shared
+        .reads
+        .as_ref()
+        .ok_or_else(|| Error::new(ErrorCode::FailedPrecondition, "this graph has no index").hint("ask the daemon"))
 }
 
 async fn files(reads: &Reads, scope: &Scope) -> Result<FileSet> {
@@ -46,8 +48,7 @@ async fn files(reads: &Reads, scope: &Scope) -> Result<FileSet> {
     Ok(FileSet::Only(Arc::new(blocking(move || catalog.select(&filter)).await?)))
 }
 
-/// The best chunks that hold every one of these words, best first, and whether there may be more of them than were looked
-/// at.
+/// Returns the best chunks that contain all words, best first, and whether there may be more.
 async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize) -> Result<(Vec<StoredChunk>, bool)> {
     let reads = reads(service)?;
     let store = reads.index.serving().store;
@@ -58,7 +59,7 @@ async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize
         let hits = store.keyword_leg(&query, &files, DEPTH).await?;
         let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
         let chunks = store.chunks(&ids).await?;
-        // Of files that were written meanwhile, what was found is no more.
+        // Chunks of files that changed meanwhile no longer exist.
         if chunks.len() == ids.len() || anew == MOST_ANEW {
             return Ok(held(&ids, chunks, words, limit));
         }
@@ -66,7 +67,7 @@ async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize
     }
 }
 
-/// Of the chunks that were found, best first, those that hold every word, and whether there may be more than were found.
+/// Keeps the hits that contain all words, best first, and returns whether there may be more.
 fn held(ids: &[(FileId, ChunkId)], chunks: Vec<StoredChunk>, words: &str, limit: usize) -> (Vec<StoredChunk>, bool) {
     let chunks = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it));
     let mut found: HashMap<(FileId, ChunkId), StoredChunk> = chunks.collect();
@@ -75,7 +76,7 @@ fn held(ids: &[(FileId, ChunkId)], chunks: Vec<StoredChunk>, words: &str, limit:
     (held.take(limit).collect(), ids.len() >= DEPTH)
 }
 
-/// Entities of the chunks that hold every one of these words, and what is to be said when there may be more.
+/// Returns the entities of the chunks that contain all words, and a note when there may be more.
 pub(crate) async fn nodes(service: &GraphService, view: &View, words: &str) -> Result<(Vec<Ix>, Option<String>)> {
     if service.shared.reads.is_none() {
         return Ok((Vec::new(), None));
@@ -88,7 +89,7 @@ fn entities(view: &View, words: &str, (found, is_cut): (Vec<StoredChunk>, bool))
     let mut nodes: Vec<Ix> = found.iter().filter_map(|it| node(view, it)).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let note = is_cut.then(|| format!("`{words}`: only the best {DEPTH} chunks were looked at; name rarer words too"));
+    let note = is_cut.then(|| format!("`{words}`: only the best {DEPTH} chunks were searched; add rarer words"));
     (nodes, note)
 }
 
@@ -97,7 +98,7 @@ fn node(view: &View, stored: &StoredChunk) -> Option<Ix> {
     view.snapshot.keyed(&key).filter(|it| view.sees(*it))
 }
 
-/// Chunks by words, as a tool gives them.
+/// Lists chunks by words, in the format of the tool.
 pub(crate) async fn listed(service: &GraphService, view: &View, words: &str, limit: usize) -> Result<Value> {
     let (mut found, is_cut) = search(service, words, &service.scope, limit + 1).await?;
     let truncated = is_cut || found.len() > limit;
@@ -137,7 +138,7 @@ fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: u
     value
 }
 
-/// What of the body of a passage over several pages stands on each, as far as it is shown.
+/// Returns the shown text of a passage over several pages, split by page.
 fn pages(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
     let body = chunk.body();
     let end = body.char_indices().nth(most).map_or(body.len(), |it| it.0);
@@ -152,7 +153,7 @@ fn pages(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
     Value::Array(pages)
 }
 
-/// Adds what an answer can cite the passage by, and what finds it again: `notes/bees.md, lines 3-4`, the whole path, the place.
+/// Adds citation, absolute path and anchor of a passage, e.g. `notes/bees.md, lines 3-4`.
 fn cite(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
     let place = anchor.place();
     value["citation"] = if place.is_empty() { json!(path) } else { json!(format!("{path}, {place}")) };
@@ -160,7 +161,7 @@ fn cite(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
     value["anchor"] = json!(anchor);
 }
 
-/// One chunk with its text, by `Chunk#128`, by its number, or by its id in the index.
+/// Returns one chunk with its text, by `Chunk#128`, its number, or its id in the index.
 pub(crate) async fn text(service: &GraphService, view: &View, named: &str, most: usize) -> Result<Value> {
     let unknown =
         || Error::not_found(format!("there is no chunk `{named}`")).hint("`fts_chunks` finds chunks by words");
@@ -175,14 +176,14 @@ pub(crate) async fn text(service: &GraphService, view: &View, named: &str, most:
     Ok(shown(view, stored, records.get(&file), most))
 }
 
-/// What the chunk of an entity is in the store.
+/// Returns the file and chunk id of a chunk entity.
 fn stored_as(view: &View, node: Ix) -> Option<(FileId, ChunkId)> {
     let (file, _) = view.snapshot.key(node).strip_prefix("chunk:")?.split_once('#')?;
     Some((file.parse().ok()?, ChunkId(view.values(node, "chunk_id").next()?.into())))
 }
 
-/// Adds to the evidence of an entity's edges in which file it stands and where, and of the first ones what stands there, each
-/// text once, so that an answer can cite it and its reader can look. Of many chunks the first ones.
+/// Adds file and place to the evidence of an entity's edges, and quotes the first texts, each once, so that an answer can
+/// cite them. Covers the first [`MOST_EVIDENCE`] chunks.
 pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
     let Some(reads) = service.shared.reads.as_ref() else { return Ok(()) };
     let mut chunks: Vec<(FileId, ChunkId)> = Vec::new();
@@ -219,8 +220,8 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
     Ok(())
 }
 
-/// The place of evidence in a passage, and the bytes of its text that say it: from the sentence on in which it stands to the
-/// end of its page. Of evidence that is all of the passage, the passage.
+/// Returns the place of evidence in a passage and its text range, from the start of its sentence to the end of its page.
+/// Evidence that covers the whole passage gives the passage.
 fn said(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
     let number = |name: &str| evidence[name].as_u64().unwrap_or(0);
     let (text, body) = (&chunk.text, chunk.body_start as usize);
@@ -238,7 +239,7 @@ fn said(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
     (anchor, before.map_or(found.start, |it| page.start + it.start)..page.end)
 }
 
-/// Semantic search over the files.
+/// Searches the files semantically.
 pub(crate) async fn semantic(service: &GraphService, query: &str, limit: u32) -> Result<Value> {
     let asker = reads(service)?.asker.within(service.scope.clone());
     let request = AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() };
@@ -263,7 +264,7 @@ mod tests {
     use crate::graph::{answer, axql, noted};
     use crate::model::{Pieces, Tier};
 
-    /// The answer to a query for the passages with `honey`, when the index has so many, of which the first is such one.
+    /// Answers a query for passages with `honey` when the index has `hits` hits and the first one matches.
     fn check(hits: usize) -> Value {
         let view = graph(&json!({"nodes": [{"id": 0, "key": "chunk:1#0", "type": "Chunk", "name": "bees.md#0"}]}));
         let ids: Vec<(FileId, ChunkId)> = (0..hits).map(|it| (1, ChunkId(format!("c{it}")))).collect();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_when_the_index_has_more_passages_than_were_looked_at() {
+    fn answer_notes_when_passage_search_was_cut() {
         let row = json!([{"?x": {"id": 0, "entity_type": "Chunk", "name": "bees.md#0"}}]);
         let whole = check(DEPTH - 1);
         assert_eq!((&whole["rows"], &whole["truncated"], &whole["notes"]), (&row, &json!(false), &Value::Null));

@@ -1,4 +1,4 @@
-//! A conjunction of atoms to steps: names become numbers, and the steps are put in an order that keeps few entities in hand.
+//! Compiles a conjunction of atoms to steps: resolves names and orders the steps so that intermediate results stay small.
 
 use std::collections::HashMap;
 
@@ -10,54 +10,53 @@ use crate::graph::snapshot::Ix;
 use crate::graph::text::Test;
 use crate::graph::view::View;
 
-/// How much longer than one step a path with a repetition is taken to reach, for the order of steps.
+/// Estimated growth of a path with repetition over a single edge, for the order of steps.
 const REPETITION: f64 = 20.0;
-/// The share of entities that a test of texts is taken to leave.
+/// Estimated share of entities that pass a text condition.
 const TEST_SHARE: f64 = 0.1;
 
-/// Answers of vic's index to `fts` over texts of chunks, by its words.
+/// Results of the index for `fts` over chunk texts, by query text.
 pub(crate) type Texts = HashMap<String, Vec<Ix>>;
 
-/// Attribute of chunks that the graph does not hold: vic's index does.
+/// The attribute of chunks that only the index holds, not the graph.
 pub(crate) const TEXT: &str = "text";
 
-/// The place of a variable or constant in a binding.
+/// The index of a variable or constant in a binding.
 pub(crate) type Slot = usize;
 
 /// One condition.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// One of these, sorted.
+    /// The slot is one of these sorted entities.
     Among(Slot, Vec<Ix>),
-    /// Of one of these types; `true` for a fact.
+    /// The slot has one of these types; `true` requires a fact.
     Labels(Slot, Vec<u16>, bool),
-    /// With a value of an attribute that passes.
+    /// The slot has a matching value of an attribute.
     Value(Slot, String, Test),
-    /// With an edge of each of these relations, each given by all numbers it means.
+    /// The slot has an outgoing edge of each relation, each given by all its numbers.
     HasOut(Slot, Vec<Vec<u16>>),
-    /// A path from one to the other.
+    /// A path connects the two slots.
     Path(Slot, Slot, Automaton),
 }
 
-/// Steps in their order.
+/// The ordered steps of a disjunct.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
-    /// Each step in words, with the number of entities it is taken to leave.
+    /// A description of each step with its estimated number of entities.
     pub(crate) words: Vec<String>,
     /// Number of slots.
     pub(crate) slots: usize,
-    /// Slots of a row.
+    /// Selected slots.
     pub(crate) select: Vec<Slot>,
-    /// From this step on every slot of a row is bound: whether the rest can be met is all that counts.
+    /// From this step on all selected slots are bound, so only the existence of a match matters.
     pub(crate) settled: usize,
 }
 
-/// Makes the plan of one disjunct. What is looked at for names is counted down from `budget`; when that is used up, names
-/// mean nothing any more.
+/// Plans one disjunct. Name lookups count down `budget`; when it is used up, names resolve to nothing.
 ///
 /// # Errors
-/// `InvalidArgument` when the schema knows nothing of a name, with the nearest one that it knows.
+/// `InvalidArgument` for a name unknown to the schema, with the nearest known name.
 pub(crate) fn plan(view: &View, query: &Query, atoms: &[Atom], texts: &Texts, budget: &mut u64) -> Result<Plan> {
     let mut compiler = Compiler { view, query, texts, budget, slots: Vec::new(), steps: Vec::new() };
     atoms.iter().try_for_each(|atom| compiler.atom(atom))?;
@@ -74,7 +73,7 @@ struct Compiler<'a> {
     query: &'a Query,
     texts: &'a Texts,
     budget: &'a mut u64,
-    /// The term of each slot; none for a wildcard.
+    /// The term of each slot; `None` for a wildcard.
     slots: Vec<Option<Term>>,
     steps: Vec<Step>,
 }
@@ -100,7 +99,7 @@ impl Compiler<'_> {
         Ok(slot)
     }
 
-    /// Entities that a name means. One that nothing has exactly is compared with all.
+    /// Resolves a name. One without an exact match is compared with all names.
     fn called(&mut self, name: &str) -> Vec<Ix> {
         let snapshot = &self.view.snapshot;
         let is_known = !snapshot.named(name).is_empty() || snapshot.keyed(name).is_some();
@@ -144,7 +143,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// One entity that has all of these: each `_` is an entity of its own, so that the term is looked up only once.
+    /// Compiles all conditions on one entity with a single slot, because each `_` is a different entity.
     fn shape(
         &mut self,
         term: &Term,
@@ -230,7 +229,7 @@ impl Compiler<'_> {
         self.steps.push(Step::Labels(slot, labels, true));
         for (field, term) in fields {
             let value = self.slot(term)?;
-            // Names of fields are checked with the query, against the relation they belong to.
+            // Type inference has already checked field names against their relation.
             let automaton =
                 Automaton::new(&Path::Label(field.clone()), None, &mut |it| self.view.snapshot.relations_of(it));
             self.steps.push(Step::Path(slot, value, automaton));
@@ -240,7 +239,7 @@ impl Compiler<'_> {
 }
 
 fn unknown(what: &str, name: &str, known: &[String]) -> Error {
-    let error = Error::invalid(format!("found the {what} `{name}`, which neither the schema nor the graph knows"));
+    let error = Error::invalid(format!("found the {what} `{name}`, which is neither in the schema nor in the graph"));
     let error = error.field("query").hint("`vic graph stats` lists the types and relations");
     near::suggest(error, name, known.iter().map(String::as_str))
 }
@@ -255,12 +254,12 @@ impl Step {
         }
     }
 
-    /// Entities that it is taken to leave for each binding so far; 0 for what is only looked at.
+    /// Estimates the number of entities for each binding so far; 0 for a cheap check.
     fn leaves(&self, view: &View, bound: &[bool]) -> f64 {
         let snapshot = &view.snapshot;
         let nodes = (snapshot.nodes() as f64).max(1.0);
         if self.slots().iter().all(|it| bound[*it]) {
-            // Looks that cost nothing come before those that walk.
+            // Cheap checks precede walks.
             return if matches!(self, Step::Path(_, _, automaton) if automaton.single().is_none()) { 0.5 } else { 0.0 };
         }
         let edges =
@@ -297,7 +296,7 @@ impl Step {
     }
 }
 
-/// Puts the step that leaves least next, again and again.
+/// Orders the steps greedily by estimated result size.
 fn order(view: &View, mut steps: Vec<Step>, slots: &[Option<Term>]) -> (Vec<Step>, Vec<String>) {
     let mut bound = vec![false; slots.len()];
     let (mut ordered, mut words) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! `proposals.json`, version 1: entities and relations that somebody proposes. They enter the graph only when a person
-//! imports them; nothing here believes them more than their confidence.
+//! `proposals.json`, version 1: proposed entities and relations. They enter the graph only when a person imports them, with
+//! their stated confidence.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use crate::error::{Error, Result};
 use crate::graph::import;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart};
 
-/// The version that is read and written.
+/// The supported version.
 pub const VERSION: u32 = 1;
 
-/// The file.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposals {
     /// [`VERSION`].
     pub version: u32,
     /// When it was made, RFC 3339.
     pub generated_at: String,
-    /// What it was made of.
+    /// The input from which the proposals were made.
     pub source: Source,
-    /// Schema that fits all of it.
+    /// The schema that fits all proposals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_hint: Option<String>,
     /// The proposals.
     pub proposals: Vec<Proposal>,
 }
 
-/// What proposals were made of.
+/// The input from which proposals were made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// E.g. `index`, `model`.
     pub source_type: String,
-    /// Where it lies.
+    /// Its location.
     pub locator: String,
 }
 
-/// Where a proposal comes from.
+/// The evidence of a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pointer {
     /// The chunk.
@@ -55,34 +55,34 @@ pub struct Pointer {
 /// One proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// Its id.
+    /// The id of the proposal.
     pub proposal_id: String,
     /// 0 to 1.
     pub confidence: f32,
-    /// Where it comes from.
+    /// Its evidence.
     #[serde(default)]
     pub evidence: Vec<Pointer>,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default)]
     pub public_rationale: String,
-    /// Anything else.
+    /// Additional data.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Schema that fits.
+    /// The schema that fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_hint: Option<String>,
-    /// What is proposed.
+    /// The proposed item.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What is proposed.
+/// The proposed item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum What {
     /// An entity.
     Entity {
-        /// Names it in this file.
+        /// Its id in this file.
         entity_id: String,
         /// Its type.
         entity_type: String,
@@ -91,19 +91,19 @@ pub enum What {
         /// Its attributes.
         #[serde(default, deserialize_with = "texts")]
         attributes: BTreeMap<String, String>,
-        /// What it is, for people.
+        /// A description for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
     },
     /// A relation between two entities of the file or the graph.
     Relation {
-        /// Names it in this file.
+        /// Its id in this file.
         relation_id: String,
         /// Its label.
         rel_type: String,
-        /// Where it begins: an `entity_id`, or a key of the graph.
+        /// The source: an `entity_id`, or a key of the graph.
         source: String,
-        /// Where it ends.
+        /// The target.
         target: String,
         /// Its attributes.
         #[serde(default, deserialize_with = "texts")]
@@ -111,16 +111,16 @@ pub enum What {
     },
 }
 
-/// Attributes as texts: models write numbers and truth values as such.
+/// Reads attributes as texts: models also write numbers and booleans.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = BTreeMap::deserialize(deserializer)?;
     import::attributes(&map).map(|it| it.into_iter().collect()).map_err(|error| D::Error::custom(error.message))
 }
 
-/// Reads the file.
+/// Parses the file.
 ///
 /// # Errors
-/// `InvalidArgument` naming what is wrong and where; another version.
+/// `InvalidArgument` naming the problem and its place; another version.
 pub(crate) fn parse(text: &str) -> Result<Proposals> {
     let deserializer = &mut serde_json::Deserializer::from_str(text);
     let proposals: Proposals = serde_path_to_error::deserialize(deserializer).map_err(|error| {
@@ -137,7 +137,7 @@ pub(crate) fn parse(text: &str) -> Result<Proposals> {
     }
 }
 
-/// Reads the file as what a source says.
+/// Converts the file to a graph part.
 pub(crate) fn read(text: &str) -> Result<GraphPart> {
     let mut part = GraphPart::default();
     for proposal in parse(text)?.proposals {

@@ -1,4 +1,4 @@
-//! Proposals of relations: what a model would add, in the form that people look through and import. Nothing is written.
+//! Makes proposals of relations for people to review and import. Writes nothing.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -8,10 +8,10 @@ use crate::graph::export::begin;
 use crate::graph::proposals::{Pointer, Proposal, Proposals, Source, VERSION, What};
 use crate::graph::view::View;
 
-/// Relations of one call.
+/// Most relations of one call.
 pub(crate) const MOST: usize = 200;
 
-/// A relation as a tool's arguments have it.
+/// A relation in the arguments of the tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -30,10 +30,10 @@ fn half() -> f32 {
     0.5
 }
 
-/// Makes proposals of relations between entities of the graph. Those that are there already are left out, and said.
+/// Makes proposals of relations between entities of the graph. Existing relations are skipped and listed.
 ///
 /// # Errors
-/// An entity that is not there, with the nearest; a confidence out of bounds.
+/// An unknown entity, with the nearest name; a confidence out of range.
 pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
     let wanted: Vec<Wanted> = serde_path_to_error::deserialize(wanted).map_err(|error| {
         let place = format!("relations.{}", error.path());
@@ -83,7 +83,7 @@ pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
 fn one(view: &View, named: &str) -> Result<u32> {
     match begin(view, named)?.as_slice() {
         [node] => Ok(*node),
-        several => Err(Error::invalid(format!("{} entities are called `{named}`", several.len()))
-            .hint("name one by its number, its key, or as `Type#number`")),
+        several => Err(Error::invalid(format!("{} entities are named `{named}`", several.len()))
+            .hint("use a number, a key, or `Type#number`")),
     }
 }

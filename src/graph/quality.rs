@@ -1,5 +1,5 @@
-//! What is not right with a graph: edges that are there twice, entities without an edge, little confidence, and what the
-//! schema forbids.
+//! Reports problems of the graph: duplicate edges, entities without an edge, low confidence, violated constraints of the
+//! schema.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use crate::graph::snapshot::{EdgeIx, Ix};
 use crate::graph::view::View;
 use crate::model::GraphRelation;
 
-/// Below this an edge is doubtful.
+/// Edges with less confidence are reported.
 const DOUBTFUL: f32 = 0.5;
 /// Examples of each issue.
 const EXAMPLES: usize = 10;
 
-/// Issues by kind, each with its number and some examples.
+/// Returns the problems by kind, each with its count and some examples.
 pub(crate) fn report(view: &View) -> Value {
     let snapshot = &view.snapshot;
     let mut issues = Issues::default();
@@ -25,7 +25,7 @@ pub(crate) fn report(view: &View) -> Value {
         for (edge, target) in view.leaving(node) {
             has_edge = true;
             let this = (snapshot.relation_of[edge as usize], target);
-            // Edges lie in the order of relation and target.
+            // Edges are sorted by relation and target.
             if last.replace(this) == Some(this) {
                 issues.add("duplicate_edge", || shown(view, edge));
             }
@@ -72,7 +72,7 @@ fn shown(view: &View, edge: EdgeIx) -> Value {
     json!({"source": entity(view, source), "relation": snapshot.relation_name(edge), "target": entity(view, target)})
 }
 
-/// What the constraints of a relation say against its edges and facts.
+/// Checks the constraints of a relation against its edges and facts.
 fn constraints(view: &View, name: &str, relation: &GraphRelation, issues: &mut Issues) {
     let snapshot = &view.snapshot;
     let numbers = snapshot.relations_of(name);
@@ -110,7 +110,7 @@ fn constraints(view: &View, name: &str, relation: &GraphRelation, issues: &mut I
     }
 }
 
-/// Facts of a relation that have the same in all fields of a key.
+/// Reports facts of a relation with equal values in all fields of a key.
 fn key(view: &View, name: &str, fields: &[&str], issues: &mut Issues) {
     let snapshot = &view.snapshot;
     let mut seen: HashSet<Vec<Vec<Ix>>> = HashSet::new();

@@ -1,4 +1,4 @@
-//! Plans to rows: nested loops over the steps, each entity bound once, nothing looked at twice that can be remembered.
+//! Executes plans: nested loops over the steps, with caches for results that do not depend on the binding.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use crate::graph::plan::{self, Plan, Slot, Step, Texts};
 use crate::graph::snapshot::Ix;
 use crate::graph::view::View;
 
-/// Edges and entities that are looked at for one question at most: about a second.
+/// Most edges and entities visited for one query: about a second.
 const BUDGET: u64 = 10_000_000;
-/// Ends of paths, and entities of steps, that are remembered for one question.
+/// Most cached path ends and entities for one query.
 const REMEMBERED: usize = 4_000_000;
-/// So many numbers that lie one behind the other are looked at in the time of one look elsewhere.
+/// Adjacent numbers visited at the cost of one random access.
 const AT_ONCE: usize = 8;
 
-/// What a query gives.
+/// The result of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Rows in the order of their entities' numbers.
+    /// Rows in the order of entity indexes.
     pub(crate) rows: Vec<Vec<Ix>>,
-    /// Whether there are more.
+    /// Whether there are more rows.
     pub(crate) truncated: bool,
-    /// Whether the search was given up because it looked at too much.
+    /// Whether the search was aborted because its budget was used up.
     pub(crate) exhausted: bool,
-    /// The plan of each disjunct in words.
+    /// A description of each disjunct's plan.
     pub(crate) plans: Vec<Vec<String>>,
 }
 
-/// Answers a query. The view has the contexts and the confidence of the query already.
+/// Runs a query. The view already applies the query's contexts and confidence.
 ///
 /// # Errors
-/// The schema knows nothing of a name.
+/// A name is unknown to the schema.
 pub(crate) fn run(view: &View, query: &Query, texts: &Texts) -> Result<Answer> {
     run_within(view, query, texts, BUDGET)
 }
@@ -62,14 +62,14 @@ fn run_within(view: &View, query: &Query, texts: &Texts, mut budget: u64) -> Res
     Ok(answer)
 }
 
-/// How it goes on.
+/// How a loop continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     /// With the next entity.
     On,
-    /// The rest can be met: the row stands.
+    /// All remaining steps match: the row is a result.
     Met,
-    /// There are enough rows, or it took too long.
+    /// The limit is reached, or the budget is used up.
     Stop,
 }
 
@@ -80,11 +80,11 @@ struct Run<'a> {
     rows: HashSet<Vec<Ix>>,
     limit: usize,
     budget: u64,
-    /// Whether every slot of the row is bound.
+    /// Whether every selected slot is bound.
     is_tail: bool,
-    /// Entities that meet a step, whatever is bound; of a path, where it may begin.
+    /// Cache: entities that match a step in any binding; for a path, its possible starts.
     found: HashMap<usize, Arc<Vec<Ix>>>,
-    /// Ends of paths by step, direction and begin.
+    /// Cache: ends of paths by step, direction and start.
     known: HashMap<(usize, bool, Ix), Arc<Vec<Ix>>>,
     kept: usize,
 }
@@ -131,7 +131,7 @@ impl Run<'_> {
         if self.rows.len() > self.limit { Flow::Stop } else { Flow::On }
     }
 
-    /// Binds a slot to each of these in turn.
+    /// Binds a slot to each entity in turn.
     fn each(&mut self, number: usize, slot: Slot, nodes: &[Ix]) -> Flow {
         for node in nodes {
             self.binding[slot] = Some(*node);
@@ -145,7 +145,7 @@ impl Run<'_> {
         Flow::On
     }
 
-    /// A step about one slot.
+    /// Runs a step with one slot.
     fn single(&mut self, number: usize, step: &Step) -> Flow {
         let slot = step.slots()[0];
         if let Some(node) = self.binding[slot] {
@@ -160,7 +160,7 @@ impl Run<'_> {
         }
     }
 
-    /// What meets a step whatever is bound, looked for once; none when it takes too long.
+    /// Returns the entities that match a step in any binding, cached; `None` when the budget is used up.
     fn found(&mut self, number: usize) -> Option<Arc<Vec<Ix>>> {
         if let Some(found) = self.found.get(&number) {
             return Some(found.clone());
@@ -185,7 +185,7 @@ impl Run<'_> {
         Some(found)
     }
 
-    /// How much is looked at to find all that meets a step: every text by itself, numbers many at once.
+    /// Returns the cost to find all matches of a step: one per text; adjacent numbers are cheaper.
     fn looks(&self, step: &Step) -> u64 {
         let snapshot = &self.view.snapshot;
         let edges = |relations: &[u16]| relations.iter().map(|it| snapshot.of_relation(*it).len()).sum::<usize>();
@@ -218,7 +218,7 @@ impl Run<'_> {
         }
     }
 
-    /// Every entity that meets a step, sorted.
+    /// Returns every entity that matches a step, sorted.
     fn all(&self, step: &Step) -> Vec<Ix> {
         let snapshot = &self.view.snapshot;
         let mut nodes: Vec<Ix> = match step {
@@ -248,14 +248,14 @@ impl Run<'_> {
             (Some(from), None) => self.ends(number, from, true, right),
             (None, Some(to)) => self.ends(number, to, false, left),
             (None, None) => {
-                // Later ways from the same begins are remembered, and would cost nothing.
+                // Later passes over the same starts use the cache, and would cost nothing otherwise.
                 let is_again = self.found.contains_key(&number);
                 let Some(begins) = self.found(number) else { return Flow::Stop };
                 for from in begins.iter() {
                     if is_again && !self.spend(1) {
                         return Flow::Stop;
                     }
-                    // Of a path from a variable to itself only loops count.
+                    // For a path from a variable to itself only loops match.
                     self.binding[left] = Some(*from);
                     let flow = self.path(number, left, right);
                     self.binding[left] = None;
@@ -281,7 +281,7 @@ impl Run<'_> {
         };
         let snapshot = &self.view.snapshot;
         let joins = |relation: &u16| {
-            // Whichever end has fewer edges.
+            // Searches from the end with fewer edges.
             if snapshot.leaving_of(from, *relation).len() <= snapshot.reaching_of(to, *relation).len() {
                 self.view.leaving_of(from, *relation).any(|it| it.1 == to)
             } else {
@@ -291,7 +291,7 @@ impl Run<'_> {
         Some(relations.iter().any(joins))
     }
 
-    /// The other ends of the paths of a step that begin or end at an entity; none when it takes too long.
+    /// Returns the other ends of the paths that begin or end at an entity; `None` when the budget is used up.
     fn walk(&mut self, number: usize, from: Ix, forward: bool) -> Option<Arc<Vec<Ix>>> {
         if let Some(known) = self.known.get(&(number, forward, from)) {
             return Some(known.clone());
@@ -310,7 +310,7 @@ impl Run<'_> {
         Some(ends)
     }
 
-    /// Where the paths of a step may begin, sorted.
+    /// Returns the possible starts of a path, sorted.
     fn begins(&self, automaton: &Automaton) -> Vec<Ix> {
         if automaton.may_be_empty() {
             return self.view.nodes().collect();
@@ -333,7 +333,7 @@ mod tests {
     use crate::graph::axql;
     use crate::graph::tests::graph;
 
-    /// Forty files, and three thousand others of which a tenth link to the next.
+    /// Forty files, and three thousand other entities, a tenth of them with a link to the next one.
     fn view() -> View {
         let node =
             |it: usize| json!({"id": it, "type": if it < 40 { "File" } else { "Other" }, "name": format!("n {it}")});
@@ -343,14 +343,14 @@ mod tests {
         graph(&json!({"nodes": nodes, "edges": edges}))
     }
 
-    /// Rows, and whether the search was given up, with a budget of so many looks.
+    /// Returns the number of rows, and whether the search was aborted, for this budget.
     fn check(view: &View, text: &str, budget: u64) -> (usize, bool) {
         let answer = run_within(view, &axql::parse(text).unwrap(), &Texts::new(), budget).unwrap();
         (answer.rows.len(), answer.exhausted)
     }
 
     #[test]
-    fn what_does_not_depend_on_what_is_bound_is_looked_for_once_and_that_is_counted() {
+    fn unbound_step_is_computed_once_and_charged() {
         let view = view();
         for (text, rows) in [
             ("select ?x where ?x is File, contains(?y, \"name\", \"zzzz\")", 0),
@@ -361,30 +361,30 @@ mod tests {
             assert_eq!(check(&view, text, 5_000), (rows, false), "{text}");
         }
         let text = "select ?x where ?x is File, contains(?y, \"name\", \"zzzz\")";
-        assert_eq!(check(&view, text, 2_000), (0, true), "the texts that were looked at count, found or not");
+        assert_eq!(check(&view, text, 2_000), (0, true), "texts count whether they match or not");
     }
 
     #[test]
-    fn a_loop_over_what_is_remembered_is_counted_too() {
+    fn loop_over_cached_ends_is_charged() {
         let view = view();
         let text = "select ?x where ?x is File, ?a -links_to/links_to-> ?b";
         assert_eq!(check(&view, text, 100_000), (0, false));
         assert_eq!(check(&view, text, 5_000), (0, true));
         let twice = "select ?x where _ is File, ?x is File limit 50";
         assert_eq!(check(&view, twice, 10_000), (40, false));
-        assert_eq!(check(&view, twice, 1_000), (40, true), "a row that is there already is one more look");
+        assert_eq!(check(&view, twice, 1_000), (40, true), "a duplicate row costs one visit");
     }
 
     #[test]
-    fn names_that_nothing_has_are_counted_before_a_plan_is_run() {
+    fn unknown_names_are_charged_during_planning() {
         let view = view();
-        let text = "select ?x where ?x is File, Nobody -links_to-> ?x, Neither -links_to-> ?x";
+        let text = "select ?x where ?x is File, Missing -links_to-> ?x, Neither -links_to-> ?x";
         assert_eq!(check(&view, text, 20_000), (0, false));
         assert_eq!(check(&view, text, 5_000), (0, true));
         assert_eq!(
             check(&view, "select ?x where name(\"n 40\") -links_to-> ?x", 100),
             (1, false),
-            "a known one costs little"
+            "a known name is cheap"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What types and relations mean, where a schema says so.
+//! The meaning of types and relations, as declared by schemas.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Takes schemas together; of two of one name the first counts.
+    /// Combines schemas; the first of each name counts.
     pub(crate) fn new(schemas: impl IntoIterator<Item = Arc<GraphSchema>>) -> Schema {
         let mut kept: Vec<Arc<GraphSchema>> = Vec::new();
         for schema in schemas {
@@ -23,17 +23,17 @@ impl Schema {
         Schema { schemas: kept }
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is no schema.
     pub(crate) fn is_empty(&self) -> bool {
         self.schemas.is_empty()
     }
 
-    /// All of them.
+    /// Returns all schemas.
     pub(crate) fn all(&self) -> &[Arc<GraphSchema>] {
         &self.schemas
     }
 
-    /// Returns the schema and bare name of every type that a name means: the one of `S.T`, those of all schemas of `T`.
+    /// Returns schema and bare name of every type that a name denotes: `S.T` in that schema, `T` in all schemas.
     pub(crate) fn types<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a str)> {
         let within = |schema: &'a Arc<GraphSchema>| {
             let bare = bare(schema, name);
@@ -46,7 +46,7 @@ impl Schema {
         self.schemas.iter().flat_map(within).collect()
     }
 
-    /// Returns every relation that a name means, with its schema.
+    /// Returns every relation that a name denotes, with its schema.
     pub(crate) fn relations<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a GraphRelation)> {
         let within = |schema: &'a Arc<GraphSchema>| {
             let bare = bare(schema, name);
@@ -55,11 +55,11 @@ impl Schema {
         self.schemas.iter().flat_map(within).collect()
     }
 
-    /// Returns a type of a schema with everything below it.
+    /// Returns a type of a schema with all its subtypes.
     pub(crate) fn below(&self, schema: &str, name: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::from([name.to_string()]);
         let Some(schema) = self.schemas.iter().find(|it| it.name == schema) else { return found };
-        // A cycle of supertypes ends it as well: nothing is added twice.
+        // Terminates on a cycle of supertypes too: no type is added twice.
         loop {
             let next: Vec<String> = schema
                 .types
@@ -74,14 +74,14 @@ impl Schema {
         }
     }
 
-    /// Says whether an entity can have both types of one schema: they have a subtype in common, or one is not known.
+    /// Returns whether an entity can have both types of one schema: they share a subtype, or one is unknown.
     pub(crate) fn compatible(&self, schema: &str, one: &str, other: &str) -> bool {
         let one = self.below(schema, one);
         self.below(schema, other).iter().any(|it| one.contains(it))
     }
 }
 
-/// The part of a name behind the schema's own name.
+/// Returns a name without the prefix of this schema.
 fn bare<'a>(schema: &GraphSchema, name: &'a str) -> &'a str {
     name.strip_prefix(schema.name.as_str()).and_then(|it| it.strip_prefix('.')).unwrap_or(name)
 }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qualified_name_selects_one_of_two_schemas() {
+    fn qualified_name_selects_schema() {
         let schema = Schema::new([schema("Fam", &[("Parent", &[])]), schema("Census", &[("Parent", &[])])]);
         assert_eq!(schema.types("Parent"), [("Fam", "Parent"), ("Census", "Parent")]);
         assert_eq!(schema.types("Census.Parent"), [("Census", "Parent")]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn subtypes_are_found_through_any_number_of_steps_and_cycles_end() {
+    fn subtypes_are_transitive_and_cycles_terminate() {
         let types: &[(&str, &[&str])] =
             &[("Agent", &["Thing"]), ("Person", &["Agent"]), ("Thing", &["Person"]), ("Place", &[])];
         let schema = Schema::new([schema("S", types)]);

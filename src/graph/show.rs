@@ -1,5 +1,5 @@
-//! From what is stored to what is shown: whoever changes the one or makes the other holds the lock, so that nothing is
-//! missed and no older snapshot is shown over a newer one.
+//! Stores changes and publishes snapshots. Both need the write lock, so no change is lost and no older snapshot replaces a
+//! newer one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use crate::graph::{IMPORT, Shared, Snapshot};
 use crate::index::blocking;
 use crate::model::{GraphPart, GraphSource};
 
-/// Edges that wait to be shown at most, beside an eighth of those that are: what waits is held as it was read.
+/// Most unpublished edges, beside an eighth of the published ones; they are held as read.
 const MOST_WAITING: usize = 50_000;
 
-/// In the graph's table of settings: the last purge of the index that was followed.
+/// Key in the graph's settings table: the last purge of the index that was applied.
 const PURGE: &str = "purge";
 
-/// What was stored since the snapshot was made, by the number of the source.
+/// Changes stored since the snapshot was made, by source number.
 #[derive(Default)]
 pub(super) struct Waiting {
     sources: BTreeMap<i64, Said>,
@@ -25,19 +25,19 @@ pub(super) struct Waiting {
     edges: usize,
 }
 
-/// What a source says now.
+/// The present state of a changed source.
 enum Said {
-    /// Nothing any more.
+    /// The source was deleted.
     Nothing,
-    /// This.
+    /// The source has this content.
     This(GraphSource, GraphPart),
-    /// What is stored: read again when it is needed, because all parts of a large import at once take more than their
+    /// The source is in the store and read when needed: all parts of a large import at once take more memory than their
     /// snapshot.
     Stored,
 }
 
 impl Waiting {
-    /// Notes what was stored; `parts` are what the sources say, or none where they are to be read again.
+    /// Records a stored change. `parts` holds the sources' content; if empty, it is read from the store.
     fn note(&mut self, replaced: Replaced, parts: Vec<(GraphSource, GraphPart)>) {
         self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
         self.entities.extend(replaced.entities);
@@ -46,7 +46,7 @@ impl Waiting {
         self.sources.extend(replaced.stored.into_iter().zip(said.chain(std::iter::repeat_with(|| Said::Stored))));
     }
 
-    /// The snapshot after this one.
+    /// Builds the next snapshot.
     fn woven_into(self, snapshot: Arc<Snapshot>, store: &GraphStore) -> Result<Snapshot> {
         let mut builder = Builder::on(snapshot);
         let id = |key: &str| self.entities.get(key).copied();
@@ -65,38 +65,38 @@ impl Waiting {
     }
 }
 
-/// What came of an import.
+/// The result of an import.
 pub(super) struct Taken {
-    /// Whether there was one of that name.
+    /// Whether an import with that name existed.
     pub(super) replaced: bool,
     pub(super) nodes: usize,
     pub(super) edges: usize,
 }
 
-/// The right to change what is stored and what is shown.
+/// Exclusive access to the stored data and the published snapshot.
 pub(super) struct Turn<'a> {
     shared: &'a Shared,
-    /// None when the snapshot has to be made from all that is stored.
+    /// `None` when the snapshot must be rebuilt from the store.
     waiting: MutexGuard<'a, Option<Waiting>>,
 }
 
 impl Shared {
-    /// The snapshot that answers now.
+    /// Returns the present snapshot.
     pub(super) fn current(&self) -> Arc<Snapshot> {
         self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the first snapshot, once.
+    /// Publishes the first snapshot, once.
     pub(super) async fn load(self: &Arc<Shared>) -> Result<()> {
         self.loaded.get_or_try_init(|| self.publish()).await.map(|_| ())
     }
 
-    /// Shows what is stored.
+    /// Publishes the stored data.
     pub(super) async fn publish(self: &Arc<Shared>) -> Result<()> {
         self.in_turn(|mut turn| turn.show()).await
     }
 
-    /// Does something that nobody else may do meanwhile. It is done to its end, even when nobody waits for it any more.
+    /// Runs `work` with the write lock. It runs to completion even if its caller is dropped.
     pub(super) async fn in_turn<T: Send + 'static>(
         self: &Arc<Shared>,
         work: impl FnOnce(Turn<'_>) -> Result<T> + Send + 'static,
@@ -104,7 +104,7 @@ impl Shared {
         let shared = self.clone();
         blocking(move || {
             let waiting = shared.waiting.lock().unwrap_or_else(|poisoned| {
-                // Whoever panicked may have stored something.
+                // The panicked thread may have stored a change.
                 shared.waiting.clear_poison();
                 let mut waiting = poisoned.into_inner();
                 *waiting = None;
@@ -117,7 +117,7 @@ impl Shared {
 }
 
 impl Turn<'_> {
-    /// Changes what is stored, to be shown later.
+    /// Stores a change that is published later.
     pub(super) fn store(&mut self, dropped: &[String], parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
         let replaced = self.shared.store.replace(dropped, &parts)?;
         let Some(waiting) = self.waiting.as_mut() else { return Ok(()) };
@@ -128,7 +128,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Replaces what was stored of an import by the parts that `fill` hands over, and shows it.
+    /// Replaces an import by the parts that `fill` hands over, and publishes it.
     pub(super) fn import(
         &mut self,
         name: &str,
@@ -152,7 +152,7 @@ impl Turn<'_> {
         Ok(Taken { replaced: !dropped.is_empty(), nodes, edges })
     }
 
-    /// Drops what was stored of an import, and shows it. Returns whether there was anything.
+    /// Deletes an import and publishes the change. Returns whether it existed.
     pub(super) fn forget(&mut self, name: &str) -> Result<bool> {
         let dropped = self.parts_of(name)?;
         self.store(&dropped, Vec::new())?;
@@ -160,28 +160,28 @@ impl Turn<'_> {
         Ok(!dropped.is_empty())
     }
 
-    /// Adds to what is stored of an import, and shows it.
+    /// Adds to an import, and publishes the change.
     pub(super) fn add(&mut self, name: &str, part: GraphPart) -> Result<()> {
         let number = self.parts_of(name)?.len();
         self.store(&[], vec![(part_of(name, number), part)])?;
         self.show()
     }
 
-    /// The snapshot that answers now.
+    /// Returns the present snapshot.
     pub(super) fn current(&self) -> Arc<Snapshot> {
         self.shared.current()
     }
 
-    /// Names of the stored parts of an import.
+    /// Returns the names of the stored parts of an import.
     fn parts_of(&self, name: &str) -> Result<Vec<String>> {
         let prefix = format!("{IMPORT}{name}#");
         let names = self.shared.store.sources()?.into_iter().map(|it| it.name);
         Ok(names.filter(|it| it.starts_with(&prefix)).collect())
     }
 
-    /// Shows what is stored.
+    /// Publishes the stored data.
     pub(super) fn show(&mut self) -> Result<()> {
-        // What goes wrong from here on leaves nothing waiting, and the next one is made from all that is stored.
+        // After an error below, `waiting` stays `None`, so the next snapshot is rebuilt from the store.
         let woven = match self.waiting.take() {
             Some(waiting) if waiting.sources.is_empty() => {
                 *self.waiting = Some(waiting);
@@ -199,8 +199,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Forgets the names that nothing states any more, once for each purge of the index; then they are not on the disk
-    /// either.
+    /// Removes names without a statement from the store, once for each purge of the index. The flush erases them from disk.
     pub(super) fn follow_purge(&mut self, purge: &str) -> Result<()> {
         if self.shared.store.meta_get(PURGE)?.as_deref() == Some(purge) {
             return Ok(());
@@ -213,14 +212,14 @@ impl Turn<'_> {
         store.meta_set(PURGE, purge)
     }
 
-    /// A snapshot of all that is stored.
+    /// Builds a snapshot from the store.
     fn built(&self) -> Result<Snapshot> {
         let store = &self.shared.store;
         let entities = store.numbers()?;
         let mut builder = Builder::default();
         store.each(|number, source, part| builder.add(number, &source, part, |key| entities.get(key).copied()))?;
         let snapshot = builder.build();
-        // Some that nobody states any more are cheaper than a look for them each time.
+        // A few unused names cost less than a search for them each time.
         if entities.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
             let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
             store.forget(&stated)?;
@@ -229,7 +228,7 @@ impl Turn<'_> {
     }
 }
 
-/// The source of a part of an import.
+/// Returns the source of a part of an import.
 fn part_of(name: &str, number: usize) -> GraphSource {
     GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() }
 }

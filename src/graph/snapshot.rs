@@ -1,9 +1,8 @@
-//! The graph at one moment: immutable, compact, shared by all who ask.
+//! The graph at one moment: immutable, compact, shared by all queries.
 //!
-//! Entities and edges are numbers; texts are interned. Edges lie sorted by source, relation and target (CSR), with a second
-//! order by target, and a list for each relation, so that either end, or the relation alone, finds them. Some 30 bytes an
-//! edge beside its evidence. [`super::build::Builder`] makes it, and makes the next one out of it; what that needs of what
-//! the sources said is kept here too, although no question asks for it.
+//! Entities and edges are numbers; texts are interned. Edges are sorted by source, relation and target (CSR), with a second
+//! index by target and one by relation. An edge takes some 30 bytes beside its evidence. [`super::build::Builder`] makes a
+//! snapshot, and the next one from it. So the snapshot also holds statements of the sources that only the builder needs.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,22 +12,22 @@ use crate::graph::schema::Schema;
 use crate::graph::symbols::{Symbol, Symbols};
 use crate::model::{GraphSchema, Scope};
 
-/// An entity's place in the arrays. Its public number is [`Snapshot::id`].
+/// An entity's index in the arrays. Its public number is [`Snapshot::id`].
 pub(crate) type Ix = u32;
-/// An edge's place in the arrays.
+/// An edge's index in the arrays.
 pub(crate) type EdgeIx = u32;
 
-/// Strings of nobody that are no matter.
+/// How far unused strings may outnumber used ones.
 const WORN: usize = 10_000;
 
-/// The name of a type or a relation.
+/// The qualified name of a type or a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Label {
     pub(crate) schema: Symbol,
     pub(crate) name: Symbol,
 }
 
-/// Rows of values behind an index: those of item `n` are `ends[n - 1]..ends[n]`.
+/// Rows of values in CSR form: those of item `n` are `starts[n]..starts[n + 1]`.
 #[derive(Debug, Default)]
 pub(crate) struct Rows<T> {
     pub(crate) starts: Vec<u32>,
@@ -36,13 +35,13 @@ pub(crate) struct Rows<T> {
 }
 
 impl<T: Copy> Rows<T> {
-    /// Makes rows for so many items out of values whose items, beside them, are sorted.
+    /// Makes rows from sorted values; `of` holds the item of each value, in the same order.
     pub(crate) fn sorted(items: usize, of: &[u32], mut values: Vec<T>) -> Rows<T> {
         values.shrink_to_fit();
         Rows { starts: starts(items, of.iter().copied()), values }
     }
 
-    /// Makes rows for so many items out of values in any order, which they keep within their row.
+    /// Makes rows from unsorted values; the order within a row is that of the input.
     pub(crate) fn grouped(items: usize, values: impl Iterator<Item = T> + Clone, of: impl Fn(T) -> u32) -> Rows<T> {
         let starts = starts(items, values.clone().map(&of));
         let mut next = starts.clone();
@@ -68,7 +67,7 @@ impl<T: Copy> Rows<T> {
     }
 }
 
-/// Where the row of each item begins, and where the last one ends.
+/// Returns the start of each item's row, and the end of the last one.
 fn starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut starts = vec![0; items + 1];
     of.for_each(|item| starts[item as usize + 1] += 1);
@@ -78,7 +77,7 @@ fn starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
     starts
 }
 
-/// Where an edge was found.
+/// The evidence of an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) chunk: Symbol,
@@ -86,17 +85,17 @@ pub(crate) struct Found {
     pub(crate) end: u32,
 }
 
-/// A source: its name, and the path that decides who may know of it.
+/// A source: its name, and the path that decides which scopes include it.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// Its number in the store, by which origins are sorted.
+    /// Its number in the store; origins are sorted by it.
     pub(crate) number: i64,
     pub(crate) name: String,
-    /// None for imports, which are the owner's.
+    /// `None` for imports, which belong to the owner.
     pub(crate) path: Option<PathBuf>,
 }
 
-/// What one source says an entity is; the first of its sources counts.
+/// One source's statement about an entity; the first of its sources counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) origin: u32,
@@ -105,7 +104,7 @@ pub(crate) struct Holder {
     pub(crate) fact: bool,
 }
 
-/// Another name of an entity, as edges may have it.
+/// Another name of an entity, usable as the end of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alias {
     pub(crate) alias: Symbol,
@@ -113,7 +112,7 @@ pub(crate) struct Alias {
     pub(crate) origin: u32,
 }
 
-/// The ends of an edge as its source names them: by keys or aliases.
+/// The ends of an edge as its source names them, by keys or aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) source: Symbol,
@@ -121,26 +120,26 @@ pub(crate) struct Named {
     pub(crate) fact: Option<Symbol>,
 }
 
-/// An edge as a source states it.
+/// An edge as stated by its source.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
     pub(crate) named: Named,
     pub(crate) relation: u16,
     pub(crate) confidence: f32,
     pub(crate) origin: u32,
-    /// Its place among the edges of its source.
+    /// Its position among the edges of its source.
     pub(crate) place: u32,
     pub(crate) evidence: Option<Found>,
     pub(crate) attributes: Box<[(Symbol, Symbol)]>,
 }
 
-/// See the module.
+/// The graph at one moment. See the module.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     pub(super) symbols: Symbols,
     pub(super) schema: Schema,
     pub(super) origins: Vec<Arc<Origin>>,
-    // Sorted by what they are called.
+    // Sorted by qualified name.
     pub(super) labels: Vec<Label>,
     pub(super) relations: Vec<Label>,
     // Entities.
@@ -164,17 +163,17 @@ pub struct Snapshot {
     pub(super) origin_of: Vec<u32>,
     pub(super) incoming: Rows<EdgeIx>,
     pub(super) by_relation: Rows<EdgeIx>,
-    // What few edges have, sorted by edge.
+    // Sparse columns of edges, sorted by edge.
     pub(super) evidence: Vec<(EdgeIx, Found)>,
     pub(super) edge_attributes: Vec<(EdgeIx, Symbol, Symbol)>,
     pub(super) derived: Vec<(EdgeIx, Ix)>,
-    // What the next snapshot is made of, beside all this.
+    // Inputs of the next snapshot beside the above.
     pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
     pub(super) aliases: Vec<Alias>,
     pub(super) places: Vec<u32>,
-    /// Of the edges with an end that is not named by its key.
+    /// Edges with an end that is not named by its key.
     pub(super) named: Vec<(EdgeIx, Named)>,
-    /// Edges that lack an end, by origin and place.
+    /// Edges without a resolved end, by origin and position.
     pub(super) open: Vec<Statement>,
 }
 
@@ -209,7 +208,7 @@ impl Snapshot {
         words * 4 + halves * 2 + self.facts.capacity() + rows + few + origins + confidences + self.symbols.bytes()
     }
 
-    /// Says whether more strings are of nobody any more than of somebody, and they are many.
+    /// Returns whether unused strings outnumber used ones by more than [`WORN`].
     pub(super) fn is_worn(&self) -> bool {
         let mut is_used = vec![false; self.symbols.len()];
         let mut mark = |it: Symbol| is_used[it as usize] = true;
@@ -245,7 +244,7 @@ impl Snapshot {
         self.symbols.get(self.names[node as usize])
     }
 
-    /// The type without its schema.
+    /// Returns the type without its schema.
     pub(crate) fn type_name(&self, node: Ix) -> &str {
         self.symbols.get(self.labels[self.label_of[node as usize] as usize].name)
     }
@@ -254,7 +253,7 @@ impl Snapshot {
         self.facts[node as usize]
     }
 
-    /// Attributes beside the name, each with its origin.
+    /// Returns the attributes without the name, each with its origin.
     pub(crate) fn attributes(&self, node: Ix) -> impl Iterator<Item = (&str, &str, u32)> {
         let get = |it: Symbol| self.symbols.get(it);
         self.attributes.of(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))
@@ -276,13 +275,13 @@ impl Snapshot {
         self.confidences[edge as usize]
     }
 
-    /// Edges that leave an entity.
+    /// Returns the outgoing edges of an entity.
     pub(crate) fn leaving(&self, node: Ix) -> Range<EdgeIx> {
         let range = self.outgoing.range(node);
         range.start as EdgeIx..range.end as EdgeIx
     }
 
-    /// Edges of one relation that leave an entity, by target.
+    /// Returns the outgoing edges of one relation, by target.
     pub(crate) fn leaving_of(&self, node: Ix, relation: u16) -> Range<EdgeIx> {
         let range = self.outgoing.range(node);
         let relations = &self.relation_of[range.clone()];
@@ -291,12 +290,12 @@ impl Snapshot {
         start as EdgeIx..end as EdgeIx
     }
 
-    /// Edges that reach an entity.
+    /// Returns the incoming edges of an entity.
     pub(crate) fn reaching(&self, node: Ix) -> &[EdgeIx] {
         self.incoming.of(node)
     }
 
-    /// Edges of one relation that reach an entity, by source.
+    /// Returns the incoming edges of one relation, by source.
     pub(crate) fn reaching_of(&self, node: Ix, relation: u16) -> &[EdgeIx] {
         let edges = self.incoming.of(node);
         let start = edges.partition_point(|it| self.relation_of[*it as usize] < relation);
@@ -304,12 +303,12 @@ impl Snapshot {
         &edges[start..end]
     }
 
-    /// Edges of one relation, by source.
+    /// Returns the edges of one relation, by source.
     pub(crate) fn of_relation(&self, relation: u16) -> &[EdgeIx] {
         self.by_relation.of(relation.into())
     }
 
-    /// Entities with exactly this type.
+    /// Returns the entities with exactly this type.
     pub(crate) fn of_label(&self, label: u16) -> &[Ix] {
         self.by_label.of(label.into())
     }
@@ -324,12 +323,12 @@ impl Snapshot {
         rest.map(|(_, key, value)| (self.symbols.get(*key), self.symbols.get(*value)))
     }
 
-    /// The fact that an edge was derived from.
+    /// Returns the fact that an edge was derived from.
     pub(crate) fn fact_of(&self, edge: EdgeIx) -> Option<Ix> {
         self.derived.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.derived[at].1)
     }
 
-    /// Entities of exactly this name, sorted.
+    /// Returns the entities with exactly this name, sorted.
     pub(crate) fn named(&self, name: &str) -> &[Ix] {
         let Some(symbol) = self.symbols.find(name) else { return &[] };
         let start = self.by_name.partition_point(|it| self.names[*it as usize] < symbol);
@@ -337,14 +336,14 @@ impl Snapshot {
         &self.by_name[start..end]
     }
 
-    /// The entity of this key.
+    /// Returns the entity with this key.
     pub(crate) fn keyed(&self, key: &str) -> Option<Ix> {
         let symbol = self.symbols.find(key)?;
         let at = self.by_key.binary_search_by_key(&symbol, |it| self.keys[*it as usize]).ok()?;
         Some(self.by_key[at])
     }
 
-    /// Entities and values of an attribute, by value.
+    /// Returns the values of an attribute with their entities, by value.
     pub(crate) fn with_attribute(&self, key: &str) -> &[(Symbol, Symbol, Ix)] {
         let Some(symbol) = self.symbols.find(key) else { return &[] };
         let start = self.by_attribute.partition_point(|it| it.0 < symbol);
@@ -352,7 +351,7 @@ impl Snapshot {
         &self.by_attribute[start..end]
     }
 
-    /// The name of a label as it is written: `S.T` where there is a schema.
+    /// Returns the written form of a label: `S.T` if it has a schema.
     pub(crate) fn written(&self, label: Label) -> String {
         match (self.symbols.get(label.schema), self.symbols.get(label.name)) {
             ("", name) => name.to_string(),
@@ -360,7 +359,7 @@ impl Snapshot {
         }
     }
 
-    /// Numbers of the types that a name means, with those below them.
+    /// Returns the numbers of the types that a name denotes, including subtypes.
     pub(crate) fn labels_of(&self, name: &str) -> Vec<u16> {
         let mut wanted: Vec<(String, String)> = Vec::new();
         for (schema, bare) in self.schema.types(name) {
@@ -373,13 +372,13 @@ impl Snapshot {
         numbers(&self.labels, means)
     }
 
-    /// Numbers of the relations that a name means.
+    /// Returns the numbers of the relations that a name denotes.
     pub(crate) fn relations_of(&self, name: &str) -> Vec<u16> {
         let means = |label: &Label| is_meant(self.symbols.get(label.schema), self.symbols.get(label.name), name);
         numbers(&self.relations, means)
     }
 
-    /// Says for each origin whether a caller of this scope may know of it; none when all may be known.
+    /// Returns the visibility of each origin in a scope; `None` when all are visible.
     pub(crate) fn open_to(&self, scope: &Scope) -> Option<Vec<bool>> {
         let covered = |it: &Arc<Origin>| it.path.as_deref().is_some_and(|path| scope.covers(path));
         (!scope.is_all()).then(|| self.origins.iter().map(covered).collect())
@@ -390,7 +389,7 @@ fn numbers(labels: &[Label], means: impl Fn(&Label) -> bool) -> Vec<u16> {
     labels.iter().enumerate().filter(|(_, label)| means(label)).map(|(number, _)| number as u16).collect()
 }
 
-/// Says whether a written name means a type or relation: `T` of any schema, `S.T` of that one.
+/// Returns whether a name denotes a type or relation: `T` in any schema, `S.T` in that one.
 fn is_meant(schema: &str, bare: &str, name: &str) -> bool {
     bare == name || (!schema.is_empty() && name.strip_prefix(schema).and_then(|it| it.strip_prefix('.')) == Some(bare))
 }

@@ -1,17 +1,17 @@
-//! Interned strings: one copy of each, behind a number.
+//! Interned strings: one copy of each, identified by a number.
 
 use std::collections::HashMap;
 
 /// The number of a string.
 pub(crate) type Symbol = u32;
 
-/// Strings that do not change any more: some 12 bytes each beside their text.
+/// Immutable interned strings: some 12 bytes each beside their text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Symbols {
     text: String,
-    /// Where each ends. The texts of a large warehouse are more than 4 GiB.
+    /// End of each string. The texts of a large warehouse exceed 4 GiB.
     ends: Vec<usize>,
-    /// Their numbers in the order of their texts.
+    /// Symbols in the order of their texts.
     sorted: Vec<Symbol>,
 }
 
@@ -23,7 +23,7 @@ impl Symbols {
         &self.text[start..self.ends[index]]
     }
 
-    /// Returns the number of a string that is there.
+    /// Returns the number of a known string.
     pub(crate) fn find(&self, text: &str) -> Option<Symbol> {
         self.sorted.binary_search_by(|it| self.get(*it).cmp(text)).ok().map(|at| self.sorted[at])
     }
@@ -39,17 +39,17 @@ impl Symbols {
     }
 }
 
-/// Strings that are being collected.
+/// Collects strings.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolBuilder {
-    /// Those that were there before, then new ones; only the former are in `sorted`.
+    /// The previous strings, then new ones; `sorted` covers only the previous ones.
     symbols: Symbols,
-    /// Those that were added or looked up.
+    /// Strings added or looked up so far.
     numbers: HashMap<Box<str>, Symbol>,
 }
 
 impl SymbolBuilder {
-    /// Begins with strings that are there: they keep their numbers.
+    /// Starts with existing strings, which keep their numbers.
     pub(crate) fn on(symbols: &Symbols) -> SymbolBuilder {
         SymbolBuilder { symbols: symbols.clone(), numbers: HashMap::new() }
     }
@@ -68,7 +68,7 @@ impl SymbolBuilder {
         number
     }
 
-    /// Ends the collection.
+    /// Returns the collected strings.
     pub(crate) fn build(self) -> Symbols {
         let mut symbols = self.symbols;
         drop(self.numbers);
@@ -77,7 +77,7 @@ impl SymbolBuilder {
         let mut sorted = Vec::with_capacity(symbols.ends.len());
         let mut rest = symbols.sorted.as_slice();
         for symbol in new {
-            // Few among many: their places are looked for, and what lies between is copied.
+            // New strings are few among many: binary search finds their places, and the ranges between are copied.
             let (before, after) = rest.split_at(rest.partition_point(|it| symbols.get(*it) < symbols.get(symbol)));
             sorted.extend_from_slice(before);
             sorted.push(symbol);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_has_one_number_and_comes_back() {
+    fn string_gets_one_symbol_and_is_found() {
         let mut builder = SymbolBuilder::default();
         let numbers: Vec<Symbol> = ["b", "", "a", "b"].into_iter().map(|it| builder.add(it)).collect();
         assert_eq!(numbers, [0, 1, 2, 0]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_are_added_later_are_found_among_those_before() {
+    fn later_strings_are_merged_into_order() {
         let mut builder = SymbolBuilder::default();
         assert_eq!(["m", "c", "x"].map(|it| builder.add(it)), [0, 1, 2]);
         let before = builder.build();

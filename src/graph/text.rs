@@ -1,13 +1,13 @@
-//! Tests of attribute texts: substring, words, edits.
+//! Matches attribute texts: substring, words, edit distance.
 
-/// A test of one value.
+/// A condition on one value.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
-    /// Holds this text, lower case.
+    /// Contains this lower-case text.
     Contains(String),
-    /// Holds each of these words, lower case.
+    /// Contains each of these lower-case words.
     Words(Vec<String>),
-    /// At most so many edits away from this text, lower case.
+    /// Within this edit distance of this lower-case text.
     Near(String, u32),
 }
 
@@ -24,7 +24,7 @@ impl Test {
         Test::Near(needle.to_lowercase(), most)
     }
 
-    /// Says whether a value passes. Without a word there is nothing to find.
+    /// Returns whether a value matches. A query without words matches nothing.
     pub(crate) fn passes(&self, value: &str) -> bool {
         match self {
             Test::Contains(needle) => value.to_lowercase().contains(needle),
@@ -42,14 +42,14 @@ impl Test {
 
     pub(crate) fn words_of(&self) -> String {
         match self {
-            Test::Contains(needle) => format!("holds \"{needle}\""),
-            Test::Words(words) => format!("holds the words {}", words.join(" ")),
+            Test::Contains(needle) => format!("contains \"{needle}\""),
+            Test::Words(words) => format!("contains the words {}", words.join(" ")),
             Test::Near(needle, most) => format!("is within {most} edits of \"{needle}\""),
         }
     }
 }
 
-/// The words of a text: runs of letters and digits, lower case.
+/// Returns the words of a text in lower case: runs of letters and digits.
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = String> {
     text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(str::to_lowercase)
 }
@@ -59,15 +59,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn case_never_counts() {
+    fn matching_ignores_case() {
         assert!(Test::contains("BAY h").passes("Cinder Bay hut") && !Test::contains("bayhut").passes("Cinder Bay hut"));
         assert!(Test::near("Cinder", 1).passes("cnder") && !Test::near("Cinder", 1).passes("cnde"));
     }
 
     #[test]
-    fn every_word_has_to_be_there_as_a_word() {
+    fn words_match_whole_words_only() {
         let test = Test::words("hut, bay");
         assert!(test.passes("the Bay (hut)") && !test.passes("Bayhut") && !test.passes("bay"));
-        assert!(!Test::words("...").passes("anything"), "no word is nothing to find");
+        assert!(!Test::words("...").passes("anything"), "a query without words matches nothing");
     }
 }

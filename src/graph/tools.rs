@@ -1,7 +1,7 @@
 //! The tools that a language model may call over the graph and the index: one registry for MCP, gRPC, the command line and
-//! the tool loop. Every tool reads and none writes.
+//! the tool loop. All tools are read-only.
 //!
-//! Arguments are checked against the tool's schema before it runs; a result has a bounded size and says so when it was cut.
+//! Arguments are checked against the tool's schema before it runs. Results have a bounded size, and truncated ones say so.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,16 +14,16 @@ use crate::index::blocking;
 use crate::llm::Schema;
 use crate::model::{GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
 
-/// Largest result, as JSON: some ten thousand tokens.
+/// Largest result as JSON: some ten thousand tokens.
 const MOST_BYTES: usize = 48 << 10;
-/// Entities of a drawing.
+/// Default number of entities in a drawing.
 const DRAWN: u32 = 100;
 
 /// The schema of each tool's arguments.
 static SCHEMAS: LazyLock<BTreeMap<String, Result<Schema>>> =
     LazyLock::new(|| specs().into_iter().map(|it| (it.name, Schema::new(&it.parameters))).collect());
 
-/// Every tool, as a model is told of it.
+/// Returns the specification of every tool.
 pub fn specs() -> Vec<ToolSpec> {
     let mut specs = reading();
     specs.extend(querying());
@@ -33,40 +33,40 @@ pub fn specs() -> Vec<ToolSpec> {
 fn reading() -> Vec<ToolSpec> {
     let name = |what: &str| text(&format!("{what}: its name, its key, its number, or Type#number"));
     vec![
-        spec("db_summary", "What the graph holds: types, relations, schemas, contexts, with their numbers", &[], &[]),
+        spec("db_summary", "Summary of the graph: types, relations, schemas and contexts, with counts", &[], &[]),
         spec(
             "semantic_search",
             "Finds passages of the user's files by meaning and by word",
-            &[("query", text("What to look for, in plain words")), ("limit", limit(50, 8))],
+            &[("query", text("The search query in plain language")), ("limit", limit(50, 8))],
             &["query"],
         ),
         spec(
             "lookup_entity",
-            "Finds entities by name: exactly, as a part, or with a slip of the pen",
+            "Finds entities by name: exact, substring, or with typos",
             &[("name", text("The name")), ("type", text("Only of this type")), ("limit", limit(100, 20))],
             &["name"],
         ),
         spec(
             "describe_entity",
-            "Tells an entity's attributes and edges, with evidence",
+            "Returns an entity's attributes and edges, with evidence",
             &[("entity", name("The entity"))],
             &["entity"],
         ),
         spec(
             "lookup_type",
-            "Tells how many entities of a type there are, and what they have",
+            "Returns the number of entities of a type, their relations and attributes",
             &[("name", text("The type"))],
             &["name"],
         ),
         spec(
             "lookup_relation",
-            "Tells between what a relation stands, how often, and what the schema says",
+            "Returns the types that a relation connects, its count, and its schema",
             &[("name", text("The relation"))],
             &["name"],
         ),
         spec(
             "fts_chunks",
-            "Finds chunks of the user's files that hold every one of some words",
+            "Finds chunks of the user's files that contain all of some words",
             &[("query", text("The words")), ("limit", limit(50, 10))],
             &["query"],
         ),
@@ -75,7 +75,7 @@ fn reading() -> Vec<ToolSpec> {
             "Returns the text of one chunk",
             &[
                 ("chunk", text("Chunk#128, the number, or the chunk_id")),
-                ("max_chars", bounded(16_000, "Most characters; 4000 when absent")),
+                ("max_chars", bounded(16_000, "Maximum characters; default 4000")),
             ],
             &["chunk"],
         ),
@@ -88,7 +88,7 @@ fn querying() -> Vec<ToolSpec> {
     let relation = json!({
         "type": "object",
         "properties": {
-            "rel_type": text("The relation"), "source": text("Where it begins"), "target": text("Where it ends"),
+            "rel_type": text("The relation"), "source": text("Its source entity"), "target": text("Its target entity"),
             "confidence": {"type": "number", "minimum": 0, "maximum": 1},
             "rationale": text("Why, in one sentence"),
             "evidence": {"type": "array", "maxItems": 20, "items": {
@@ -103,7 +103,7 @@ fn querying() -> Vec<ToolSpec> {
     vec![
         spec(
             "axql_elaborate",
-            "Says what a query means, with all that the schema adds, without running it",
+            "Elaborates a query with the types that the schema implies, without running it",
             &[("axql", axql()), ("query_ir_v1", form())],
             &[],
         ),
@@ -115,18 +115,18 @@ fn querying() -> Vec<ToolSpec> {
         ),
         spec(
             "viz_render",
-            "Draws what lies around some entities, as Graphviz or as nodes and edges",
+            "Draws the neighborhood of some entities, as Graphviz or as nodes and edges",
             &[
                 ("around", texts("Names or numbers of entities")),
-                ("hops", bounded(5, "Edges to walk away from them; 2 when absent")),
+                ("hops", bounded(5, "Maximum distance in edges; default 2")),
                 ("types", texts("Only entities of these types")),
                 ("relations", texts("Only edges of these relations")),
                 ("limit", limit(500, DRAWN)),
-                ("format", json!({"type": "string", "enum": ["dot", "json"], "description": "dot when absent"})),
+                ("format", json!({"type": "string", "enum": ["dot", "json"], "description": "default: dot"})),
             ],
             &[],
         ),
-        spec("quality_report", "Tells what is not right with the graph, by kind, with examples", &[], &[]),
+        spec("quality_report", "Reports problems of the graph by kind, with examples", &[], &[]),
         spec(
             "propose_relation_proposals",
             "Makes proposals of relations in the form of proposals.json; nothing is written",
@@ -159,10 +159,10 @@ fn bounded(most: u32, description: &str) -> Value {
 }
 
 fn limit(most: u32, default: u32) -> Value {
-    bounded(most, &format!("Most results; {default} when absent"))
+    bounded(most, &format!("Maximum results; default {default}"))
 }
 
-/// Says whether there is a tool of this name.
+/// Returns whether a tool with this name exists.
 pub fn knows(name: &str) -> bool {
     SCHEMAS.contains_key(name)
 }
@@ -170,7 +170,7 @@ pub fn knows(name: &str) -> bool {
 /// Checks the arguments of a tool.
 ///
 /// # Errors
-/// `NotFound` for a tool that is not there, with the nearest; `InvalidArgument` naming every wrong argument.
+/// `NotFound` for an unknown tool, with the nearest name; `InvalidArgument` naming every wrong argument.
 pub fn check(name: &str, args: &Value) -> Result<()> {
     let Some(schema) = SCHEMAS.get(name) else {
         let tools: Vec<&str> = SCHEMAS.keys().map(String::as_str).collect();
@@ -184,10 +184,10 @@ pub fn check(name: &str, args: &Value) -> Result<()> {
     })
 }
 
-/// Calls a tool for a caller who may know of some files only.
+/// Calls a tool within a scope.
 ///
 /// # Errors
-/// As [`check`], and whatever the tool fails with.
+/// As [`check`], and errors of the tool.
 pub async fn call(service: &GraphService, name: &str, args: Value, scope: Scope) -> Result<Value> {
     let args = if args.is_null() { json!({}) } else { args };
     check(name, &args)?;
@@ -238,13 +238,13 @@ async fn run(service: &GraphService, name: &str, args: Value) -> Result<Value> {
             "quality_report" => Ok(quality::report(&view)),
             "propose_relation_proposals" => propose::relations(&view, &args["relations"]),
             "graph_query" => graph_query::run(&view, args),
-            other => Err(Error::internal(format!("the tool `{other}` has a schema and no body"))),
+            other => Err(Error::internal(format!("the tool `{other}` has a schema but no implementation"))),
         }
     })
     .await
 }
 
-/// The query of `axql_run`, whose own `limit` counts where the query has none or a larger one.
+/// Makes the query of `axql_run`. The smaller of its `limit` argument and the query's own limit applies.
 fn question(name: &str, args: &Value) -> Result<GraphQuestion> {
     let mut question = GraphQuestion { elaborate: name == "axql_elaborate", ..GraphQuestion::default() };
     let limit = args["limit"].as_u64().and_then(|it| u32::try_from(it).ok());
@@ -287,10 +287,10 @@ fn rendered(view: &super::view::View, args: &Value) -> Result<Value> {
     draw(view, shape, &extent)
 }
 
-/// Cuts a result that is too large: the largest list in it is halved until it fits, then the longest text.
+/// Cuts a result that is too large: halves its largest entry until it fits.
 fn cut(mut result: Value) -> Value {
     let mut was_cut = false;
-    // Every round takes half of something away: there cannot be many.
+    // Every round halves something, so 64 rounds suffice.
     for _ in 0..64 {
         if size(&result) <= MOST_BYTES {
             break;
@@ -301,7 +301,7 @@ fn cut(mut result: Value) -> Value {
     }
     if was_cut {
         result["truncated"] = json!(true);
-        result["cut"] = json!(format!("the result had more than {MOST_BYTES} bytes; ask for less"));
+        result["cut"] = json!(format!("the result had more than {MOST_BYTES} bytes; narrow the request"));
     }
     result
 }
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_has_a_schema_of_its_own_and_a_name_of_its_own() {
+    fn every_tool_has_unique_name_and_valid_schema() {
         assert_eq!(SCHEMAS.len(), specs().len());
         for spec in specs() {
             assert_eq!(spec.parameters["type"], "object", "{}", spec.name);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_refused_by_name_before_anything_runs() {
+    fn invalid_arguments_are_named_before_run() {
         for (tool, args, place) in [
             ("semantic_search", json!({}), "query"),
             ("lookup_entity", json!({"name": 3}), "name"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_result_is_cut_and_says_so() {
+    fn large_result_is_truncated_and_marked() {
         let rows: Vec<Value> = (0..10_000).map(|it| json!({"id": it, "name": "something"})).collect();
         let result = cut(json!({"rows": rows, "truncated": false}));
         assert!(size(&result) <= MOST_BYTES + 200 && result["rows"].as_array().unwrap().len() > 500);

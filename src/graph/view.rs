@@ -1,34 +1,34 @@
-//! A snapshot as one question sees it: what lies outside the scope, the contexts or the least confidence is not there.
+//! A snapshot restricted to a scope, to contexts and to a minimum confidence. Everything outside is hidden.
 
 use std::sync::Arc;
 
 use crate::graph::snapshot::{EdgeIx, Ix, Snapshot};
 use crate::model::{IN_CONTEXT, Scope};
 
-/// See the module. Cheap to clone.
+/// A restricted snapshot. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// By origin; none when all are open.
+    /// Visibility by origin; `None` when all origins are visible.
     open: Option<Arc<Vec<bool>>>,
-    /// Facts that are not there, by entity; none when all are.
+    /// Hidden facts by entity; `None` when all facts are visible.
     closed_facts: Option<Arc<Vec<bool>>>,
     least_confidence: f32,
 }
 
 impl View {
-    /// The snapshot as a caller of this scope may see it.
+    /// Restricts a snapshot to a scope.
     pub(crate) fn new(snapshot: Arc<Snapshot>, scope: &Scope) -> View {
         let open = snapshot.open_to(scope).map(Arc::new);
         View { snapshot, open, closed_facts: None, least_confidence: 0.0 }
     }
 
-    /// The same without edges of less confidence.
+    /// Also hides edges with less confidence.
     pub(crate) fn at_least(self, confidence: Option<f32>) -> View {
         View { least_confidence: confidence.unwrap_or(0.0), ..self }
     }
 
-    /// The same without the facts that hold in none of these contexts.
+    /// Also hides the facts that hold in none of these contexts.
     pub(crate) fn in_contexts(self, contexts: &[Ix]) -> View {
         let snapshot = &self.snapshot;
         let mut closed = snapshot.facts.clone();
@@ -42,24 +42,24 @@ impl View {
         View { closed_facts: Some(Arc::new(closed)), ..self }
     }
 
-    /// Says whether everything can be seen.
+    /// Returns whether everything is visible, except for edges below the minimum confidence.
     pub(crate) fn is_whole(&self) -> bool {
         self.open.is_none() && self.closed_facts.is_none()
     }
 
-    /// Says whether what an origin states can be seen.
+    /// Returns whether statements of an origin are visible.
     pub(crate) fn opens(&self, origin: u32) -> bool {
         self.open.as_ref().is_none_or(|open| open[origin as usize])
     }
 
-    /// Says whether an entity can be seen.
+    /// Returns whether an entity is visible.
     pub(crate) fn sees(&self, node: Ix) -> bool {
         let stated = || self.snapshot.holders.of(node).iter().any(|it| self.opens(it.origin));
         let holds = self.closed_facts.as_ref().is_none_or(|closed| !closed[node as usize]);
         holds && (self.open.is_none() || stated())
     }
 
-    /// Says whether an edge can be seen, its ends aside.
+    /// Returns whether an edge is visible, regardless of its ends.
     pub(crate) fn sees_edge(&self, edge: EdgeIx) -> bool {
         let holds = || {
             let closed = self.closed_facts.as_ref()?;
@@ -70,12 +70,12 @@ impl View {
             && holds().unwrap_or(true)
     }
 
-    /// Edges that leave an entity and can be seen, with their targets.
+    /// Returns the visible outgoing edges of an entity with their targets.
     pub(crate) fn leaving(&self, node: Ix) -> impl Iterator<Item = (EdgeIx, Ix)> {
         self.seen(self.snapshot.leaving(node), Snapshot::target)
     }
 
-    /// Edges that reach an entity and can be seen, with their sources.
+    /// Returns the visible incoming edges of an entity with their sources.
     pub(crate) fn reaching(&self, node: Ix) -> impl Iterator<Item = (EdgeIx, Ix)> {
         self.seen(self.snapshot.reaching(node).iter().copied(), Snapshot::source)
     }
@@ -90,7 +90,7 @@ impl View {
         self.seen(self.snapshot.reaching_of(node, relation).iter().copied(), Snapshot::source)
     }
 
-    /// Those of some edges that can be seen, with the end that is asked for.
+    /// Keeps the visible edges, with the requested end.
     fn seen<'a>(
         &'a self,
         edges: impl Iterator<Item = EdgeIx> + 'a,
@@ -100,7 +100,7 @@ impl View {
         ends.filter(move |(_, node)| self.sees(*node))
     }
 
-    /// Attributes of an entity that can be seen, the name left out; each once.
+    /// Returns the visible attributes of an entity without its name; each once.
     pub(crate) fn attributes(&self, node: Ix) -> Vec<(&str, &str)> {
         let mut pairs: Vec<(&str, &str)> = self
             .snapshot
@@ -113,7 +113,7 @@ impl View {
         pairs
     }
 
-    /// Values of an attribute, `name` among them.
+    /// Returns the values of an attribute, including `name`.
     pub(crate) fn values<'a>(&'a self, node: Ix, key: &'a str) -> impl Iterator<Item = &'a str> {
         let name = (key == "name").then(|| self.snapshot.name(node));
         let attributes = self.snapshot.attributes(node);
@@ -122,12 +122,12 @@ impl View {
         name.into_iter().chain(others)
     }
 
-    /// Every entity that can be seen, by number.
+    /// Returns every visible entity, by number.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Ix> {
         (0..self.snapshot.nodes() as Ix).filter(move |it| self.sees(*it))
     }
 
-    /// Entities that a name means: those of exactly this name, else the one of this key, else those of this name in any
+    /// Resolves a name: entities with exactly this name, else the one with this key, else those with this name ignoring
     /// case. Sorted.
     pub(crate) fn called(&self, name: &str) -> Vec<Ix> {
         let seen = |nodes: Vec<Ix>| -> Vec<Ix> { nodes.into_iter().filter(|it| self.sees(*it)).collect() };
@@ -143,7 +143,7 @@ impl View {
         self.with_value("name", |value| value.to_lowercase() == folded)
     }
 
-    /// Entities with a value of this attribute that passes. Each value is looked at once, however many have it. Sorted.
+    /// Returns the entities with a matching value of this attribute, sorted. Tests each distinct value once.
     pub(crate) fn with_value(&self, key: &str, passes: impl Fn(&str) -> bool) -> Vec<Ix> {
         let snapshot = &self.snapshot;
         let mut last = None;
@@ -171,7 +171,7 @@ impl View {
         found
     }
 
-    /// Entities with exactly this value of an attribute. Sorted.
+    /// Returns the entities with exactly this value of an attribute, sorted.
     pub(crate) fn with_exactly(&self, key: &str, value: &str) -> Vec<Ix> {
         let snapshot = &self.snapshot;
         let mut found = Vec::new();

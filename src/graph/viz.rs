@@ -1,7 +1,7 @@
-//! Pictures: Graphviz, and a page that needs nothing else and reaches nobody: no script of others, no font, no address.
+//! Draws the graph as Graphviz, or as a self-contained page without foreign scripts, fonts or network access.
 //!
-//! Names of entities come out of files. In DOT they are quoted; in the page they are data (JSON in which `<` is escaped)
-//! that only ever becomes text nodes, and a content security policy forbids everything beside the page's own script.
+//! Names of entities come from files. In DOT they are quoted. In the page they are data (JSON with `<` escaped) that only
+//! becomes text nodes, and a content security policy forbids everything except the page's own script.
 
 use std::fmt::Write;
 
@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::graph::export::Extent;
 use crate::graph::view::View;
 
-/// Characters of a name in a picture.
+/// Most characters of a name in a drawing.
 const NAME: usize = 60;
 
-/// Colours of types, by turns.
+/// Colours assigned to types in rotation.
 const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b"];
 
-/// Draws as Graphviz.
+/// Draws as Graphviz DOT.
 pub(crate) fn dot(view: &View, extent: &Extent) -> String {
     let snapshot = &view.snapshot;
     let mut dot =
@@ -46,7 +46,7 @@ fn colour(label: u16) -> &'static str {
     COLOURS[label as usize % COLOURS.len()]
 }
 
-/// A text of DOT. Escapes of DOT itself begin with a backslash.
+/// Quotes a text for DOT, where a backslash begins an escape.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
@@ -62,10 +62,10 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Draws as a page.
+/// Draws as an HTML page.
 ///
 /// # Errors
-/// None but a defect.
+/// Only a defect of vic.
 pub(crate) fn html(view: &View, extent: &Extent) -> Result<String> {
     let snapshot = &view.snapshot;
     let place = |node: u32| extent.nodes.binary_search(&node).unwrap_or(0);
@@ -83,12 +83,12 @@ pub(crate) fn html(view: &View, extent: &Extent) -> Result<String> {
         .map(|it| json!([place(snapshot.source(*it)), place(snapshot.target(*it)), snapshot.relation_name(*it)]))
         .collect();
     let data = json!({"nodes": nodes, "edges": edges, "truncated": extent.truncated});
-    // Inside a script nothing but `</script` and `<!--` has a meaning; without `<` there is neither.
+    // In a script only `</script` and `<!--` are special; without `<` neither can occur.
     let data = serde_json::to_string(&data).map_err(Error::internal)?.replace('<', "\\u003c");
     Ok(PAGE.replacen("__DATA__", &data, 1))
 }
 
-/// The page. Forces push entities apart and edges pull them together until they rest; wheel and drag move the picture.
+/// The page: a force-directed layout with zoom by wheel and pan by drag.
 const PAGE: &str = include_str!("viz.html");
 
 #[cfg(test)]
@@ -96,13 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_leaves_its_quotes_in_dot() {
+    fn dot_escapes_quotes_and_control_characters() {
         assert_eq!(quoted("a\"];\nx\\"), "\"a\\\"];\\nx\\\\\"");
         assert_eq!(quoted("\u{1b}[2J"), "\" [2J\"");
     }
 
     #[test]
-    fn the_page_reaches_nobody() {
+    fn page_has_no_external_references() {
         for sign in ["http://", "https://", "src=", "href=", "@import", "url(", "innerHTML", "document.write", "eval("]
         {
             assert!(!PAGE.replace("http://www.w3.org/2000/svg", "").contains(sign), "{sign}");

@@ -1,4 +1,4 @@
-//! What a snapshot said and what changed sources say now, woven into the next one; see [`super::build`] for the rules.
+//! Merges the previous snapshot with the statements of changed sources; see [`super::build`] for the rules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::graph::schema::Schema;
 use crate::graph::snapshot::{Alias, EdgeIx, Holder, Ix, Label, Named, Origin, Rows, Snapshot, Statement};
 use crate::graph::symbols::{Symbol, Symbols};
 
-/// In place of the number of what is not there any more.
+/// Replaces the number of a deleted item.
 pub(super) const GONE: u32 = u32::MAX;
 
-/// An edge whose ends are there.
+/// An edge with resolved ends.
 struct Edge {
     source: Ix,
     target: Ix,
@@ -20,29 +20,29 @@ struct Edge {
     said: Statement,
 }
 
-/// The new numbers of what was there, and of what the changed sources say.
+/// Maps numbers of the old snapshot and of the changes to those of the next one.
 struct Weaver {
     old: Arc<Snapshot>,
-    /// Origins of the old snapshot.
+    /// New numbers of old origins.
     origins: Vec<u32>,
     labels: Vec<u16>,
     relations: Vec<u16>,
-    /// Entities of the old snapshot.
+    /// New numbers of old entities.
     places: Vec<Ix>,
-    /// By symbol: names that may lead elsewhere now.
+    /// By symbol: names that may resolve differently now.
     touched: Vec<bool>,
     next: Snapshot,
 }
 
 impl Builder {
-    /// Ends the collection.
+    /// Builds the snapshot.
     pub fn build(self) -> Snapshot {
         let Builder { old, symbols, labels, relations, mut said } = self;
         let symbols = symbols.build();
         let (all, kept, new) = origins(&old, &said.gone, std::mem::take(&mut said.origins));
         said.renumber(&new);
         said.entities.sort_by_key(|it| (it.id, it.origin));
-        // What a source says of an entity a second time does not count.
+        // A repeated statement of one source about an entity is ignored.
         let first = said.entities.chunk_by(|one, other| (one.id, one.origin) == (other.id, other.origin));
         let stated = first.map(|it| it[0].label);
         let lives = |origin: u32| kept[origin as usize] != GONE;
@@ -66,7 +66,7 @@ impl Builder {
 }
 
 impl Said {
-    /// Gives origins their places among all.
+    /// Replaces origin numbers by their positions among all origins.
     fn renumber(&mut self, places: &[u32]) {
         let place = |origin: &mut u32| *origin = places[*origin as usize];
         self.entities.iter_mut().for_each(|it| place(&mut it.origin));
@@ -76,7 +76,7 @@ impl Said {
     }
 }
 
-/// All origins by number, and the places there of those that were before and of those that are new.
+/// Merges old and new origins by number. Returns them with the new positions of the old and of the new ones.
 fn origins(old: &Snapshot, gone: &HashSet<i64>, new: Vec<Arc<Origin>>) -> (Vec<Arc<Origin>>, Vec<u32>, Vec<u32>) {
     let mut all: Vec<Arc<Origin>> = Vec::with_capacity(old.origins.len() + new.len());
     let (mut kept, mut added) = (Vec::with_capacity(old.origins.len()), Vec::with_capacity(new.len()));
@@ -99,7 +99,7 @@ fn origins(old: &Snapshot, gone: &HashSet<i64>, new: Vec<Arc<Origin>>) -> (Vec<A
     (all, kept, added)
 }
 
-/// The labels that are used, by what they are called, and the number there of each label.
+/// Returns the used labels by name, and the new number of each label.
 fn in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Symbols) -> (Vec<Label>, Vec<u16>) {
     let mut is_used = vec![false; labels.all.len()];
     used.for_each(|it| is_used[it as usize] = true);
@@ -116,7 +116,7 @@ fn in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Symbols) 
     (order.iter().map(|it| labels.all[*it as usize]).collect(), numbers)
 }
 
-/// Two sorted runs as one; of equals the first run's come first.
+/// Merges two sorted sequences; equal items of the first come first.
 fn merged<T, K: Ord>(
     one: impl Iterator<Item = T>,
     other: impl Iterator<Item = T>,
@@ -130,7 +130,7 @@ fn merged<T, K: Ord>(
     })
 }
 
-/// Rows of the entities that are being collected, with the entity of each.
+/// Rows of the collected entities, with the entity of each row.
 #[derive(Default)]
 struct Collected {
     holder_of: Vec<Ix>,
@@ -151,7 +151,7 @@ impl Weaver {
         self.next.schemas = all;
     }
 
-    /// Takes what is said of entities by number, and of each by origin.
+    /// Merges the statements about entities by number, and those about each entity by origin.
     fn entities(&mut self, said: &[Entity], attributes: &[(Symbol, Symbol)]) {
         let mut groups = said.chunk_by(|one, other| one.id == other.id).peekable();
         let mut collected = Collected::default();
@@ -171,7 +171,7 @@ impl Weaver {
         self.next.index_nodes();
     }
 
-    /// Adds an entity with what is still said of it and what some sources say now, if there is anything.
+    /// Adds an entity with its remaining and new statements, if it has any.
     fn entity(&mut self, known: Option<Ix>, group: &[Entity], pairs: &[(Symbol, Symbol)], collected: &mut Collected) {
         let (first, node) = (collected.holders.len(), self.next.ids.len() as Ix);
         let label = |it: u16| self.labels[it as usize];
@@ -210,7 +210,7 @@ impl Weaver {
         next.facts.push(holder.fact);
     }
 
-    /// The attributes of an entity, in the order of their texts.
+    /// Merges the attributes of an entity in the order of their texts.
     fn attributes(&self, known: Option<Ix>, group: &[Entity], pairs: &[(Symbol, Symbol)], collected: &mut Collected) {
         let first = collected.attributes.len();
         if let Some(known) = known {
@@ -278,7 +278,7 @@ impl Weaver {
         self.join(&old, new, order);
     }
 
-    /// Copies the edges whose ends are where they were, with new ones among them.
+    /// Copies the edges with unchanged ends, merged with new ones.
     fn join<K: Ord>(&mut self, old: &Snapshot, new: Vec<Edge>, order: impl Fn(&Edge) -> K) {
         let mut next = std::mem::take(&mut self.next);
         let place = |it: Ix| self.places[it as usize];
@@ -298,14 +298,14 @@ impl Weaver {
         touched(named.source) || touched(named.target) || named.fact.is_some_and(touched)
     }
 
-    /// A statement of the old snapshot in the numbers of the next, if its source still makes it.
+    /// Translates a statement of the old snapshot to new numbers; `None` if its source was dropped.
     fn renumbered(&self, said: Statement) -> Option<Statement> {
         let origin = self.origin(said.origin)?;
         Some(Statement { origin, relation: self.relations[said.relation as usize], ..said })
     }
 }
 
-/// As `dedup_by_key` of what begins at `first`, of which equals lie beside each other.
+/// As `dedup_by_key`, applied to the items from `first` on, where equal items are adjacent.
 fn dedup_from<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl Fn(&T) -> K) {
     let mut end = first;
     for at in first..all.len() {
@@ -317,11 +317,11 @@ fn dedup_from<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl F
     all.truncate(end);
 }
 
-/// The edges of a snapshot as their sources state them, in order.
+/// Iterates over the edges of a snapshot as stated by their sources, in order.
 struct Statements<'a> {
     snapshot: &'a Snapshot,
     next: EdgeIx,
-    // What is left of the lists of what few edges have.
+    // Remaining entries of the sparse columns.
     evidence: &'a [(EdgeIx, crate::graph::snapshot::Found)],
     attributes: &'a [(EdgeIx, Symbol, Symbol)],
     derived: &'a [(EdgeIx, Ix)],
@@ -367,7 +367,7 @@ impl Iterator for Statements<'_> {
     }
 }
 
-/// Takes what passes from the beginning of a list.
+/// Splits the matching prefix off a list.
 fn taken<'a, T>(list: &mut &'a [T], passes: impl Fn(&T) -> bool) -> &'a [T] {
     let (taken, rest) = list.split_at(list.iter().take_while(|it| passes(it)).count());
     *list = rest;
@@ -391,7 +391,7 @@ impl Snapshot {
         self.by_attribute.dedup();
     }
 
-    /// Makes room for edges, and for their targets beside.
+    /// Reserves memory for edges and returns a buffer for their targets.
     fn reserve_edges(&mut self, edges: usize) -> Vec<Ix> {
         self.sources.reserve_exact(edges);
         self.relation_of.reserve_exact(edges);

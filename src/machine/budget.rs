@@ -1,48 +1,47 @@
-//! A share of the processors for the work that nobody waits for.
+//! The CPU budget of background work.
 //!
-//! Whoever computes says afterwards how long it took, and is told how long to rest so that all together stay within the
-//! share. There is one budget for the process, because there is one machine.
+//! A worker reports how long it computed and learns how long to sleep, so that all workers together stay within the share.
+//! There is one budget per process.
 //!
-//! While somebody asks, the share is smaller: to stand behind in the queues of the machine is not enough. A question goes
-//! through many threads, each of which may have to wait until the clock ticks before it takes a processor from whoever has
-//! one.
+//! While a question runs, the share is smaller. Low priority alone is not enough: a question passes through many threads,
+//! and each may wait for the next scheduler tick before it preempts a background thread.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What may be saved up while nothing is done, and owed at most: longer pieces of work are not paid for later.
+/// Most credit saved while idle, and most debt. Longer pieces of work are not paid for later.
 const MOST_SAVED: Duration = Duration::from_secs(1);
 
-/// How long somebody is taken to be asking after a question: who asks often asks again.
+/// How long a question still counts as active after it ended; questions come in bursts.
 const ATTENTION: Duration = Duration::from_secs(1);
 
-/// Processors that are left to whoever asks, and the least part of all that is not.
+/// Processors reserved for questions, and the least share of all processors left to background work.
 const LEFT: f64 = 2.0;
 const LEAST_PART: f64 = 0.125;
 
-/// Processor time that comes back at a steady rate.
+/// Processor time that refills at a steady rate.
 #[derive(Debug)]
 pub struct Budget {
-    /// Processor seconds in a second; none is no limit.
+    /// Processor seconds per second; `None` means no limit.
     rate: Option<f64>,
-    /// The same while somebody asks.
+    /// The rate while a question runs.
     attended: f64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Seconds; below zero they are owed.
+    /// Seconds; negative is debt.
     left: f64,
     refilled: Instant,
-    /// Questions that are being answered.
+    /// Questions in progress.
     asking: usize,
-    /// When the last one was.
+    /// When the last question ended.
     asked: Option<Instant>,
 }
 
 impl State {
-    /// Pays at this rate, keeping between so much and so much; returns how long to rest.
+    /// Pays `worked` at `rate`, keeps the balance between `least` and `most`, and returns how long to sleep.
     fn pay(&mut self, now: Instant, worked: Duration, rate: f64, least: f64, most: f64) -> Duration {
         let passed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
@@ -52,7 +51,7 @@ impl State {
 }
 
 impl Budget {
-    /// A budget of `percent` of so many processors; 100 and more is no limit.
+    /// Makes a budget of `percent` of `processors`; 100 and more means no limit.
     pub fn new(percent: u32, processors: usize) -> Budget {
         let processors = processors.max(1) as f64;
         let rate = (percent < 100).then(|| f64::from(percent.max(1)) / 100.0 * processors);
@@ -61,18 +60,18 @@ impl Budget {
         Budget { rate, attended: rate.map_or(attended, |it| it.min(attended)), state: Mutex::new(state) }
     }
 
-    /// Whether there is a limit, whoever asks.
+    /// Returns whether a limit holds even without a question.
     pub fn is_limited(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Somebody asks, for as long as what is returned lives.
+    /// Marks a question as active until the returned guard drops.
     pub fn attend(&self) -> Attention<'_> {
         self.state().asking += 1;
         Attention(self)
     }
 
-    /// Pays for work that somebody waits for, and returns how long to rest before the next.
+    /// Pays for foreground work and returns how long to sleep before the next piece.
     pub fn spend(&self, worked: Duration) -> Duration {
         self.spend_at(Instant::now(), worked)
     }
@@ -82,8 +81,8 @@ impl Budget {
         self.state().pay(now, worked, rate, f64::NEG_INFINITY, MOST_SAVED.as_secs_f64())
     }
 
-    /// Pays for work that nobody waits for, and returns how long to rest before the next: at most a second more than
-    /// [`Budget::spend`] would say, as nobody may ask any more by then.
+    /// Pays for background work and returns how long to sleep before the next piece. The sleep is at most one second longer
+    /// than that of [`Budget::spend`], because the question may have ended by then.
     pub fn spend_behind(&self, worked: Duration) -> Duration {
         self.spend_behind_at(Instant::now(), worked)
     }
@@ -112,7 +111,7 @@ impl Budget {
     }
 }
 
-/// Somebody asks.
+/// An active question; ends when dropped.
 #[derive(Debug)]
 pub struct Attention<'a>(&'a Budget);
 
@@ -135,7 +134,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The budget of this process; without a limit unless [`cap_processors`] set one.
+/// Returns the budget of this process; without a limit unless [`cap_processors`] set one.
 pub fn budget() -> &'static Budget {
     BUDGET.get_or_init(|| Budget::new(100, processors()))
 }
@@ -144,8 +143,8 @@ pub fn budget() -> &'static Budget {
 mod tests {
     use super::*;
 
-    /// Works in pieces of 20 ms for 100 s, on so many threads by turns, while somebody asks or not; gives the processor
-    /// seconds used in a second.
+    /// Simulates 100 s of 20 ms pieces on `processors` threads, with or without an active question. Returns the processor
+    /// seconds used per second.
     fn used(percent: u32, processors: usize, is_attended: bool) -> f64 {
         let budget = Budget::new(percent, processors);
         let (begin, piece) = (Instant::now(), Duration::from_millis(20));
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_stay_within_the_share() {
+    fn background_work_stays_within_cpu_share() {
         for (percent, processors, expected) in [(25, 1, 0.25), (25, 2, 0.5), (50, 4, 2.0), (10, 8, 0.8)] {
             let used = used(percent, processors, false);
             assert!((used - expected).abs() < 0.05 * expected + 0.02, "{percent} % of {processors}: {used}");
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn while_somebody_asks_two_processors_are_left_to_them_but_never_all() {
+    fn active_question_reserves_two_processors() {
         for (percent, processors, expected) in [(100, 1, 0.125), (100, 2, 0.25), (100, 8, 6.0), (10, 8, 0.8)] {
             let used = used(percent, processors, true);
             assert!((used - expected).abs() < 0.05 * expected + 0.02, "{percent} % of {processors}: {used}");
@@ -181,29 +180,29 @@ mod tests {
     }
 
     #[test]
-    fn a_second_after_the_last_question_all_is_as_before() {
+    fn budget_recovers_one_second_after_last_question() {
         let (budget, long) = (Budget::new(100, 2), Duration::from_secs(60));
         let asking = budget.attend();
         let later = Instant::now() + 9 * ATTENTION;
-        assert_eq!(budget.spend_behind_at(later, long), ATTENTION, "however long the question and the work take");
+        assert_eq!(budget.spend_behind_at(later, long), ATTENTION, "capped for long questions and long work");
         drop(asking);
-        assert_eq!(budget.spend(long), Duration::ZERO, "of what somebody waits for");
-        assert!(budget.spend_behind(long) > Duration::ZERO, "who asks often asks again");
+        assert_eq!(budget.spend(long), Duration::ZERO, "foreground work is not limited");
+        assert!(budget.spend_behind(long) > Duration::ZERO, "questions come in bursts");
         assert_eq!(budget.spend_behind_at(Instant::now() + ATTENTION, long), Duration::ZERO);
     }
 
     #[test]
-    fn with_a_limit_no_question_makes_a_rest_longer_than_by_a_second() {
-        // Before either is made, so that no time has passed for them.
+    fn question_extends_limited_rest_by_one_second() {
+        // Taken before both budgets exist, so that no time has passed for them.
         let (now, long) = (Instant::now(), Duration::from_secs(20));
         let (free, attended) = (Budget::new(50, 2), Budget::new(50, 2));
         let _asking = attended.attend();
         assert_eq!(attended.spend_behind_at(now, long), free.spend_behind_at(now, long) + ATTENTION);
-        assert_eq!(attended.spend_at(now, long), free.spend_at(now, long), "nor is anything more owed");
+        assert_eq!(attended.spend_at(now, long), free.spend_at(now, long), "the debt is the same");
     }
 
     #[test]
-    fn without_a_limit_nobody_rests() {
+    fn unlimited_budget_never_rests() {
         assert_eq!(Budget::new(100, 2).spend_behind(Duration::from_secs(9)), Duration::ZERO);
     }
 }

@@ -1,11 +1,11 @@
-//! Work that computes for longer than an async task may, for code that borrows or cannot wait. Whatever can be moved and
-//! waited for belongs on a blocking thread instead.
+//! Runs long computations from async code that borrows or cannot await. Use a blocking thread when the work can be moved
+//! and awaited.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Runs work where it stands; the other tasks of this thread go on on another one meanwhile.
+/// Runs `work` in place; the other tasks of this thread move to another one.
 pub(crate) fn computing<T>(work: impl FnOnce() -> T) -> T {
-    // A runtime of one thread, as that of most tests, has no other.
+    // A single-threaded runtime, as in most tests, has no other thread.
     match Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread) {
         true => tokio::task::block_in_place(work),
         false => work(),
@@ -20,10 +20,10 @@ mod tests {
     use super::computing;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn other_tasks_of_the_thread_go_on_while_one_computes() {
+    async fn other_tasks_run_during_blocking_work() {
         let (sender, receiver) = mpsc::channel();
         let computed = tokio::spawn(async move {
-            // There is one thread for both.
+            // Both tasks share one thread.
             tokio::spawn(async move { sender.send(7) });
             computing(|| receiver.recv_timeout(Duration::from_secs(20)))
         });
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_one_thread_alone_it_computes_all_the_same() {
+    async fn blocking_work_runs_on_single_thread_runtime() {
         assert_eq!(computing(|| 7), 7);
     }
 }

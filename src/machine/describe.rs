@@ -1,13 +1,13 @@
-//! What kind of machine this is, as far as it matters for a measurement.
+//! The hardware description that a measurement records.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the driver of NVIDIA's graphics cards tells of them.
+/// Where the NVIDIA driver lists its graphics cards.
 pub const NVIDIA_CARDS: &str = "/proc/driver/nvidia/gpus";
 
-/// A machine, as far as it matters for a measurement.
+/// The hardware description of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
@@ -18,16 +18,16 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Operating system and architecture.
     pub os: String,
-    /// Instructions of the processor that multiply many numbers at once, e.g. `avx512vnni`.
+    /// SIMD instruction sets of the processor, e.g. `avx512vnni`.
     pub instructions: Vec<String>,
     /// Graphics cards that CUDA could use.
     pub gpus: Vec<String>,
-    /// Processes that wanted a processor over the last minute, of all programs: a busy machine measures low.
+    /// Load average of the last minute, over all programs: measurements on a busy machine are low.
     pub load: Option<f64>,
 }
 
 impl Machine {
-    /// Looks at this machine. What the system does not tell is left empty.
+    /// Describes this machine. Fields that the system does not report are empty.
     pub fn here() -> Machine {
         let cpu = line_of("/proc/cpuinfo", "model name").map(|it| it.trim_start_matches([':', ' ', '\t']).to_string());
         Machine {
@@ -42,7 +42,7 @@ impl Machine {
     }
 }
 
-/// Names the graphics cards that the driver tells of in this folder.
+/// Returns the models of the graphics cards that the driver lists in this folder.
 pub fn gpus(cards: &Path) -> Vec<String> {
     let Ok(entries) = cards.read_dir() else { return Vec::new() };
     let model = |folder: &Path| {
@@ -79,7 +79,7 @@ fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the rest of the line that begins with `key`; other systems have no such files.
+/// Returns the rest of the line that begins with `key`. Systems other than Linux have no such files.
 fn line_of(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key)).map(|it| it.trim().to_string())
@@ -90,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_has_a_processor_and_a_name_for_it() {
+    fn machine_here_reports_processor_and_os() {
         let machine = Machine::here();
         assert!(machine.cores > 0 && !machine.cpu.is_empty() && machine.os.contains('-'), "{machine:?}");
     }
 
     #[test]
-    fn a_graphics_card_is_named_as_its_driver_names_it() {
+    fn gpus_are_named_by_driver_model() {
         let dir = tempfile::tempdir().unwrap();
         assert!(gpus(dir.path()).is_empty());
         assert!(gpus(&dir.path().join("gone")).is_empty());

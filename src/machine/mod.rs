@@ -1,9 +1,9 @@
-//! What vic asks of the machine on which it is not alone: its place in the queues for processor and disk, a share of the
-//! processors, and whether there is mains power. [`Machine`] says what kind of machine it is,
-//! [`Shares`] parts its places among those who ask.
+//! What vic controls on a shared machine: CPU and I/O priority, a CPU share, and whether mains power is present.
+//! [`Machine`] describes the hardware; [`Shares`] divides slots fairly among callers.
 //!
-//! Questions are served at the priority that the daemon was started with. Everything else steps back ([`step_back`]), and
-//! what only computes stands aside ([`stand_aside`]). The [`Session`] as a whole is behind while nobody waits for an answer.
+//! Questions run at the priority that the daemon was started with. Indexing threads lower theirs ([`step_back`]); threads
+//! that only compute lower it further ([`stand_aside`]). The [`Session`] lowers the whole process while no answer is
+//! pending.
 
 mod budget;
 mod computing;

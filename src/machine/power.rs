@@ -1,11 +1,11 @@
-//! Mains or battery.
+//! Detects battery power.
 
 use std::path::Path;
 
-/// Where Linux tells of its power supplies.
+/// Where Linux lists its power supplies.
 pub const POWER_SUPPLIES: &str = "/sys/class/power_supply";
 
-/// Says whether this machine runs on a battery: one that discharges, and no mains that is plugged in. A machine that tells
+/// Returns whether this machine runs on battery: a battery discharges and no mains supply is online. A machine that reports
 /// nothing has mains.
 pub fn on_battery(supplies: &Path) -> bool {
     let Ok(entries) = supplies.read_dir() else { return false };
@@ -29,7 +29,7 @@ pub fn on_battery(supplies: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Each supply as its name and its files.
+    /// Each supply is a list of its files with their content.
     fn check(supplies: &[&[(&str, &str)]], expected: bool) {
         let dir = tempfile::tempdir().unwrap();
         for (number, supply) in supplies.iter().enumerate() {
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_battery_that_discharges_without_mains_is_battery_power() {
+    fn on_battery_requires_discharging_without_mains() {
         let (mains, none) = ([("type", "Mains"), ("online", "1")], [("type", "Mains"), ("online", "0")]);
         let battery = |status| [("type", "Battery"), ("status", status)];
         check(&[], false);

@@ -1,39 +1,39 @@
-//! A thread's place in the queues of the machine.
+//! CPU and I/O priority of a thread.
 //!
-//! On Linux all of it belongs to a thread, not to the process, and an ordinary user cannot take any of it back: threads
-//! that serve questions must never call this.
+//! On Linux these belong to a thread, not to the process, and an ordinary user cannot raise them again. Threads that serve
+//! questions must never call these functions.
 
-/// Behind everybody at the usual 0: a tenth of a core where others want all of them. Not less, because what a user has just
-/// saved goes this way too.
+/// Niceness of indexing threads: a tenth of a core next to threads at the usual 0. Not lower, because files that the user
+/// has just saved take this path too.
 const BACK: i32 = 10;
 
-/// Behind everybody else: a hundredth of a core where others want all of them, and never nothing.
+/// Niceness of computing threads: a hundredth of a core under contention, but never zero.
 const ASIDE: i32 = 19;
 
-/// Which queue of the disk.
+/// I/O scheduling class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// The last of the usual one: whoever waits for our locks must not wait for a disk that is never at rest.
+    /// Lowest priority of the best-effort class. A lock holder in the idle class could block others forever on a busy disk.
     Last,
-    /// Only when nobody else reads or writes.
+    /// The idle class: served only when no other process uses the disk.
     Idle,
 }
 
-/// Steps back: for threads and processes that index. Does nothing where it is not allowed; to be impolite is no reason not
-/// to work.
+/// Lowers the priority of this thread, for threads and processes that index. Ignores a refusal by the system: the work goes
+/// on at the usual priority.
 pub fn step_back(disk: Disk) {
     behind(BACK);
     queue(disk);
 }
 
-/// Stands aside: for threads that compute for long and hold nothing that others need.
+/// Lowers the priority of this thread to the minimum, for long computations that hold no locks.
 pub fn stand_aside() {
     behind(ASIDE);
     queue(Disk::Last);
 }
 
 fn behind(niceness: i32) {
-    // It fails when the thread is nicer already.
+    // Fails when the thread is nicer already.
     let _nicer = rustix::process::setpriority_process(None, niceness);
     schedule(libc::SCHED_BATCH);
 }
@@ -42,7 +42,7 @@ fn behind(niceness: i32) {
 fn schedule(policy: libc::c_int) {
     let parameter = libc::sched_param { sched_priority: 0 };
     #[expect(unsafe_code, reason = "scheduling has no safe interface")]
-    // SAFETY: the parameter lives through the call, and 0 is the calling thread.
+    // SAFETY: `parameter` outlives the call, and 0 is the calling thread.
     let _refused = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
 }
 
@@ -55,7 +55,7 @@ fn queue(disk: Disk) {
         Disk::Idle => 3 << CLASS_SHIFT,
     };
     #[expect(unsafe_code, reason = "the call has no wrapper")]
-    // SAFETY: three numbers; 0 is the calling thread.
+    // SAFETY: the call takes three integers; 0 is the calling thread.
     let _refused = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, class) };
 }
 
@@ -69,7 +69,7 @@ fn queue(_disk: Disk) {}
 mod tests {
     use super::*;
 
-    /// Niceness and scheduling policy of a thread after `work`, out of the fields of its `stat` after the name.
+    /// Niceness and scheduling policy of a thread after `work`, from the fields of its `stat` after the name.
     fn after(work: fn()) -> (i32, i32) {
         let stat = move || {
             work();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_steps_back_or_aside_takes_no_other_with_it() {
+    fn lowered_priority_applies_to_one_thread() {
         assert_eq!(after(|| step_back(Disk::Last)), (10, libc::SCHED_BATCH));
         assert_eq!(after(|| step_back(Disk::Idle)), (10, libc::SCHED_BATCH));
         assert_eq!(after(stand_aside), (19, libc::SCHED_BATCH));

@@ -1,9 +1,8 @@
-//! The place of our session among the sessions of the machine.
+//! The priority of our session among the sessions of the machine.
 //!
-//! Many Linux kernels share a core out among the sessions that want it (`sched_autogroup`, see `man 7 sched`), in equal
-//! parts: how nice a thread is counts within its session alone. The daemon has a session of its own, so however far its
-//! threads step back, it would take half of each core from what is typed in a terminal. So the session as a whole stays
-//! behind, and comes forward for as long as somebody waits for an answer.
+//! Many Linux kernels divide a core equally among the sessions that want it (`sched_autogroup`, see `man 7 sched`);
+//! niceness counts only within a session. The daemon has a session of its own, so even at low thread priority it would take
+//! half of each core from a terminal. So the whole session has a low priority, which is raised while an answer is pending.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,22 +11,22 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// As far back as a thread that indexes.
+/// The same niceness as an indexing thread.
 const BEHIND: &str = "10";
 const AHEAD: &str = "0";
 
-/// How long the session stays ahead after an answer: who asks often asks again.
+/// How long the session stays raised after an answer; questions come in bursts.
 const STAY: Duration = Duration::from_secs(3);
 
-/// The kernel takes a change every tenth of a second, of all sessions together.
+/// The kernel accepts one change every 0.1 s, over all sessions.
 const AGAIN: Duration = Duration::from_millis(150);
 
-/// Where the place of a process's session is written.
+/// The file that sets the niceness of a process's session.
 const PLACE: &str = "/proc/self/autogroup";
 
-/// The place of a session.
+/// The autogroup of this process's session.
 pub struct Session {
-    /// None when the session is not ours alone, or there is no such thing.
+    /// `None` when the session is shared or the kernel has no autogroups.
     file: Option<PathBuf>,
     state: Mutex<State>,
     changed: Notify,
@@ -35,14 +34,14 @@ pub struct Session {
 
 #[derive(Default)]
 struct State {
-    /// Who waits for an answer.
+    /// Answers in progress.
     waiting: usize,
-    /// When the last one had it.
+    /// When the last answer ended.
     answered: Option<Instant>,
     is_behind: bool,
 }
 
-/// What the session waits for before it changes its place.
+/// What happens before the next change of priority.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Move,
@@ -63,7 +62,7 @@ impl State {
 }
 
 impl Session {
-    /// That of this process. One that it shares, with the shell from which it was started, is let be.
+    /// Opens the session of this process. A session shared with the shell that started the process is left unchanged.
     pub fn own() -> Session {
         let leads = rustix::process::getsid(None).is_ok_and(|it| it == rustix::process::getpid());
         let file = PathBuf::from(PLACE);
@@ -74,7 +73,7 @@ impl Session {
         Session { file, state: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Comes forward; the session stays there at least as long as what is returned lives.
+    /// Raises the priority at least until the returned guard drops.
     pub fn come_forward(self: &Arc<Session>) -> Ahead {
         let next = self.with_state(|state| {
             state.waiting += 1;
@@ -86,7 +85,7 @@ impl Session {
         Ahead(self.clone())
     }
 
-    /// Goes back whenever nobody waits for an answer; ends only where there is no such thing.
+    /// Lowers the priority whenever no answer is pending. Returns only where there are no autogroups.
     pub async fn keep(&self) {
         while self.file.is_some() {
             let next = self.with_state(|state| self.step(state));
@@ -98,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Moves if it is time to; returns what comes next, which is the same move when the kernel did not take it.
+    /// Changes the priority if due. Returns the next step, which is the same change if the kernel rejected it.
     fn step(&self, state: &mut State) -> Next {
         if state.next(Instant::now()) == Next::Move && self.is_taken(!state.is_behind) {
             state.is_behind = !state.is_behind;
@@ -107,11 +106,11 @@ impl Session {
     }
 
     fn is_taken(&self, behind: bool) -> bool {
-        // Nothing is made where there is no such file: only what the kernel put there is written to.
+        // Does not create the file: it exists only where the kernel provides it.
         let open = |path: &PathBuf| std::fs::OpenOptions::new().write(true).truncate(true).open(path);
         let place = if behind { BEHIND } else { AHEAD };
         let written = self.file.as_ref().map(|it| open(it)?.write_all(place.as_bytes()));
-        // Any other error would come back each time: to be impolite is no reason not to work.
+        // Ignores other errors, which would recur each time; the work goes on at the present priority.
         !matches!(written, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -120,7 +119,7 @@ impl Session {
     }
 }
 
-/// Somebody waits for an answer.
+/// A pending answer; ends when dropped.
 pub struct Ahead(Arc<Session>);
 
 impl Drop for Ahead {
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_session_is_behind_unless_somebody_waits_or_has_just_had_an_answer() {
+    async fn session_priority_is_low_unless_answer_pending_or_recent() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("autogroup");
         std::fs::write(&file, "").unwrap();
@@ -152,10 +151,10 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(place(), BEHIND);
         let (one, another) = (session.come_forward(), session.come_forward());
-        assert_eq!(place(), AHEAD, "before the answer is worked at");
+        assert_eq!(place(), AHEAD, "before the answer is computed");
         drop(one);
         tokio::task::yield_now().await;
-        assert_eq!(session.with_state(|it| it.next(Instant::now() + 2 * STAY)), Next::Change, "another waits");
+        assert_eq!(session.with_state(|it| it.next(Instant::now() + 2 * STAY)), Next::Change, "another is pending");
         drop(another);
         let answered = Instant::now();
         assert!(matches!(session.with_state(|it| it.next(answered)), Next::In(_)));
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_that_is_not_ours_is_let_be() {
+    async fn shared_session_is_left_unchanged() {
         let session = Arc::new(Session::with(None));
         session.keep().await;
         drop(session.come_forward());

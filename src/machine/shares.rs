@@ -1,7 +1,7 @@
-//! Places that several people have in common, of which nobody but the owner takes more than a share: whoever sends a
-//! thousand requests is refused, and everybody else is served as before.
+//! Slots shared by several callers. A caller other than the owner gets at most a share: a caller that sends a thousand
+//! requests is refused, and the others are served as before.
 //!
-//! The owner is bound by the number of all places alone. The machine is his, and his programs are many.
+//! For the owner only the total counts: the machine is his, and he runs many programs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::Holder;
 
-/// See the module.
+/// Slots shared by several callers, with a limit per caller.
 #[derive(Debug)]
 pub struct Shares {
     all: usize,
@@ -20,11 +20,11 @@ pub struct Shares {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Of those who have any, but for the owner.
+    /// Slots in use per caller, without the owner.
     by: HashMap<Holder, usize>,
 }
 
-/// A place; it is free again when this is dropped.
+/// A slot; dropping it frees it.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
@@ -32,12 +32,12 @@ pub struct Share {
 }
 
 impl Shares {
-    /// So many places, of which one holder has at most half.
+    /// Makes `all` slots; one holder gets at most half of them.
     pub fn halves(all: usize) -> Arc<Shares> {
         Shares::new(all, all / 2)
     }
 
-    /// As many places as are wanted, of which one holder has at most so many: something else counts them all.
+    /// Limits each holder to `each` slots and leaves the total unlimited; something else bounds it.
     pub fn of_each(each: usize) -> Arc<Shares> {
         Shares::new(usize::MAX, each)
     }
@@ -46,10 +46,10 @@ impl Shares {
         Arc::new(Shares { all, each: each.max(1), taken: Mutex::default() })
     }
 
-    /// Takes a place. `what` are those who have them, e.g. `tools are at work`.
+    /// Takes a slot. `what` describes the slots in use in error messages, e.g. `tools are at work`.
     ///
     /// # Errors
-    /// `ResourceExhausted` at once where all are taken, or as many as the holder may have.
+    /// `ResourceExhausted` at once if all slots are in use, or the holder has its share.
     pub fn take(self: &Arc<Shares>, holder: &Holder, what: &str) -> Result<Share> {
         let mut taken = self.taken();
         if taken.all >= self.all {
@@ -58,7 +58,7 @@ impl Shares {
         if *holder != Holder::Owner {
             let own = taken.by.get(holder).copied().unwrap_or_default();
             if own >= self.each {
-                return Err(busy(format!("busy: {own} {what} for this key, and the others are for other keys")));
+                return Err(busy(format!("busy: {own} {what} for this key; the rest is for other keys")));
             }
             taken.by.insert(holder.clone(), own + 1);
         }
@@ -79,7 +79,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.shares.taken();
         taken.all -= 1;
-        // Who has none is forgotten: keys come and go.
+        // Holders without slots are removed: keys come and go.
         if let Some(own) = taken.by.get_mut(&self.holder) {
             *own -= 1;
         }
@@ -97,13 +97,13 @@ mod tests {
         Holder::Key(name.into())
     }
 
-    /// As many places as somebody gets.
+    /// As many slots as `holder` gets.
     fn all_of(shares: &Arc<Shares>, holder: &Holder) -> Vec<Share> {
         std::iter::from_fn(|| shares.take(holder, WHAT).ok()).collect()
     }
 
     #[test]
-    fn whoever_takes_all_that_there_is_gets_a_share_and_others_theirs() {
+    fn greedy_holder_gets_share_and_others_theirs() {
         let shares = Shares::halves(4);
         let ada = all_of(&shares, &key("ada"));
         let refused = shares.take(&key("ada"), WHAT).unwrap_err();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_comes_free_goes_to_whoever_asks_next() {
+    fn freed_slot_can_be_taken_again() {
         let shares = Shares::of_each(1);
         let first = shares.take(&key("ada"), WHAT).unwrap();
         assert!(shares.take(&key("ada"), WHAT).is_err());

@@ -16,7 +16,7 @@ use crate::model::samples;
 use crate::serve::fake::FakeService;
 use crate::serve::{Access, Listeners, run};
 
-/// A fake service behind the real server, and the real client before it.
+/// A fake service behind the real server, and the real client connected to it.
 struct Fixture {
     service: Arc<FakeService>,
     client: Client,
@@ -62,7 +62,7 @@ fn question(query: &str) -> AskRequest {
     AskRequest { query: query.into(), limit: Some(5), ..AskRequest::default() }
 }
 
-/// A stub on the TCP port that calls itself as told.
+/// A stub on the TCP port with this host name.
 async fn tcp_stub(fixture: &Fixture, host: &str) -> wire::vic_client::VicClient<Channel> {
     let address = fixture.tcp;
     let connector = tower::service_fn(move |_: Uri| async move { TcpStream::connect(address).await.map(TokioIo::new) });
@@ -70,7 +70,7 @@ async fn tcp_stub(fixture: &Fixture, host: &str) -> wire::vic_client::VicClient<
     wire::vic_client::VicClient::new(endpoint.connect_with_connector(connector).await.unwrap())
 }
 
-/// A request that shows the key of the fixture.
+/// Adds the fixture's key to a request.
 fn with_key<T>(fixture: &Fixture, message: T) -> tonic::Request<T> {
     let key = std::fs::read_to_string(fixture.config.key_path()).unwrap();
     let mut request = tonic::Request::new(message);
@@ -79,21 +79,21 @@ fn with_key<T>(fixture: &Fixture, message: T) -> tonic::Request<T> {
 }
 
 #[tokio::test]
-async fn an_answer_arrives_as_the_service_gave_it() {
+async fn ask_returns_service_answer() {
     let it = fixture().await;
     assert_eq!(it.client.ask(question("who signed?")).await.unwrap(), samples::answer("who signed?"));
     assert_eq!(it.service.asked.lock().unwrap().take(), Some(question("who signed?")));
 }
 
 #[tokio::test]
-async fn a_search_is_an_answer_without_summary() {
+async fn search_returns_answer_without_summary() {
     let it = fixture().await;
     let expected = AskResponse { answer_summary: None, answer: None, ..samples::answer("x") };
     assert_eq!(it.client.search(question("x")).await.unwrap(), expected);
 }
 
 #[tokio::test]
-async fn everything_else_arrives_as_the_service_gave_it() {
+async fn other_calls_return_service_values() {
     let it = fixture().await;
     assert_eq!(it.client.status().await.unwrap(), samples::status());
     assert_eq!(it.client.read("/w/plan.md", &Place::default()).await.unwrap(), samples::document());
@@ -119,7 +119,7 @@ async fn everything_else_arrives_as_the_service_gave_it() {
 }
 
 #[tokio::test]
-async fn an_error_keeps_code_message_and_hint() {
+async fn error_keeps_code_message_hint() {
     let it = fixture().await;
     let expected = Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`");
     assert_eq!(it.client.ask(question("locked")).await.unwrap_err(), expected);
@@ -127,7 +127,7 @@ async fn an_error_keeps_code_message_and_hint() {
 }
 
 #[tokio::test]
-async fn a_job_is_followed_to_its_end() {
+async fn watch_job_streams_until_final_state() {
     let it = fixture().await;
     let mut stream = std::pin::pin!(it.client.index(IndexRequest::default()).await.unwrap());
     assert_eq!(stream.next().await.unwrap().unwrap().state, JobState::Queued);
@@ -139,7 +139,7 @@ async fn a_job_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn many_changes_become_few_messages_and_the_last_is_never_lost() {
+async fn watch_job_coalesces_changes_and_keeps_last() {
     let it = fixture().await;
     let mut stream = std::pin::pin!(it.client.watch_job("job-1").await.unwrap());
     stream.next().await.unwrap().unwrap();
@@ -154,7 +154,7 @@ async fn many_changes_become_few_messages_and_the_last_is_never_lost() {
 }
 
 #[tokio::test]
-async fn a_job_of_long_ago_is_followed_too() {
+async fn watch_job_finished_returns_last_snapshot() {
     let it = fixture().await;
     let stream = it.client.watch_job("job-0").await.unwrap();
     let all: Vec<_> = stream.collect().await;
@@ -164,7 +164,7 @@ async fn a_job_of_long_ago_is_followed_too() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn oversized_requests_are_refused() {
     let it = fixture().await;
     let long = "x".repeat(crate::proto::MAX_REQUEST + 1);
     for error in [
@@ -182,7 +182,7 @@ async fn what_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn web_pages_and_foreign_hosts_are_refused_on_tcp() {
+async fn foreign_origin_or_host_is_refused_on_tcp() {
     let it = fixture().await;
     for (host, origin, ok) in [
         ("localhost", None, true),
@@ -205,7 +205,7 @@ async fn web_pages_and_foreign_hosts_are_refused_on_tcp() {
 }
 
 #[tokio::test]
-async fn health_and_reflection_are_served() {
+async fn health_and_reflection_services_respond() {
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_check_response::ServingStatus;
     use tonic_health::pb::health_client::HealthClient;
@@ -235,13 +235,13 @@ async fn health_and_reflection_are_served() {
 }
 
 #[tokio::test]
-async fn a_shutdown_lets_requests_end_and_tells_watchers() {
+async fn shutdown_finishes_requests_and_ends_streams() {
     let it = fixture_with(FakeService { latency: Duration::from_millis(300), ..FakeService::new() }).await;
     let mut stream = std::pin::pin!(it.client.watch_job("job-1").await.unwrap());
     stream.next().await.unwrap().unwrap();
     let client = it.client.clone();
     let asked = tokio::spawn(async move { client.ask(question("slow")).await });
-    // The answer takes 300 ms; the request is on its way before the shutdown is.
+    // The answer takes 300 ms, so the request is in flight before the shutdown.
     tokio::time::sleep(Duration::from_millis(100)).await;
     it.client.shutdown().await.unwrap();
     assert!(it.shutdown.is_cancelled());
@@ -254,14 +254,14 @@ async fn a_shutdown_lets_requests_end_and_tells_watchers() {
 }
 
 #[tokio::test]
-async fn without_a_daemon_the_data_directory_is_named() {
+async fn connect_without_daemon_names_data_directory() {
     let dir = tempfile::tempdir().unwrap();
     let error = Client::connect(&config(dir.path())).await.unwrap_err();
     assert_eq!(error.message, format!("no vicd is running for `{}`", dir.path().display()));
 }
 
 #[test]
-fn another_version_is_noticed() {
+fn version_mismatch_is_reported() {
     assert_eq!(version_warning(&samples::status()), None);
     let old = Status { version: "0.0.1".into(), ..samples::status() };
     assert!(version_warning(&old).unwrap().contains("0.0.1"));

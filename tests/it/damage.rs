@@ -120,10 +120,10 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
     ("no shared memory of the log", "", |data| std::fs::remove_file(data.join("catalog.sqlite-shm")).unwrap()),
     ("a list of jobs of garbage", "the list of jobs: damaged", |data| garbage_database(data, "vic_jobs.sqlite")),
     ("sessions of garbage", "sessions, views and results", |data| garbage_database(data, "corpus.sqlite")),
-    ("a graph of garbage", "graphs that were imported", |data| garbage_database(data, "graph.sqlite")),
+    ("a graph of garbage", "imported graphs", |data| garbage_database(data, "graph.sqlite")),
     ("transcripts of garbage", "the log of agents", |data| garbage_database(data, "transcripts.sqlite")),
     ("a list of roots of garbage", "roots.txt.damaged", |data| overwrite(data.join("roots.txt"), [0xff; 64])),
-    ("an audit log of garbage", "what left the machine", |data| garbage_database(data, "audit.sqlite")),
+    ("an audit log of garbage", "the audit log: damaged", |data| garbage_database(data, "audit.sqlite")),
     ("vectors of garbage", "vectors.sqlite.damaged", |data| garbage_database(data, "vectors.sqlite")),
     ("evidence of garbage", "evidence.sqlite.damaged", |data| garbage_database(data, "evidence.sqlite")),
 ];
@@ -155,7 +155,7 @@ fn while_the_index_cannot_be_looked_at_the_status_tells_why_and_all_else() {
     // It leads to itself: who is nobody's super-user would be refused.
     std::os::unix::fs::symlink(&versions, &versions).unwrap();
     let status = world.json(&["status"]);
-    assert!(status["degraded"].to_string().contains("cannot look at the index"), "{status}");
+    assert!(status["degraded"].to_string().contains("cannot read the index"), "{status}");
     assert!(status["coverage"]["indexed"] == 1 && status["roots"].as_array().unwrap().len() == 1, "{status}");
     std::fs::remove_file(&versions).unwrap();
     std::fs::rename(&aside, &versions).unwrap();
@@ -207,7 +207,7 @@ fn vectors_that_the_disk_gives_back_otherwise_are_told_and_made_anew() {
         checks.as_array().unwrap().iter().find(|it| it["name"] == "index and catalog").unwrap().clone()
     };
     let told = agreement(&world);
-    assert!(told["health"] == "problem" && told["finding"].to_string().contains("or the vectors"), "{told}");
+    assert!(told["health"] == "problem" && told["finding"].to_string().contains("or vectors"), "{told}");
     world.spawn();
     assert!(world.log().contains("has not what the catalog says"), "{}", world.log());
     check_all_is_read(&world, "damaged vectors");

@@ -84,7 +84,7 @@ fn a_daemon_whose_data_directory_is_taken_away_ends_and_says_so() {
         assert!(begun.elapsed() < BUSY_MACHINE * ALWAYS, "it goes on\n{}", world.log());
         std::thread::sleep(Duration::from_millis(50));
     };
-    let said = format!("the data directory `{}` has gone", world.data().display());
+    let said = format!("the data directory `{}` is gone", world.data().display());
     assert!(!status.success() && world.log().contains(&said), "{status}\n{}", world.log());
     // Put back, it is as it was.
     std::fs::remove_dir_all(world.data()).ok();

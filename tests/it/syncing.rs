@@ -239,7 +239,7 @@ fn the_doctor_names_a_folder_that_does_not_answer_and_looks_at_all_else() {
     let roots: Vec<_> = report.checks.iter().filter(|it| it.name == "roots").collect();
     let [away, rest] = roots[..] else { panic!("{roots:?}") };
     assert!(away.finding.contains("silent`, or a folder in it, does not answer") && away.cure.is_some(), "{away:?}");
-    assert_eq!(rest.finding, "1 roots, 1 files as they are known, 0 changed or gone since");
+    assert_eq!(rest.finding, "1 roots, 1 files unchanged, 0 changed or gone since");
     assert!(report.checks.iter().any(|it| it.name == "leftovers"), "{report:?}");
 }
 

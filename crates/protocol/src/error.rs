@@ -10,15 +10,14 @@ use std::time::Duration;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a request failed, as far as a caller can act on it. Restricted on purpose: add a variant only when a caller
-/// has to tell it apart.
+/// Why a request failed, at the precision a caller can act on. Add a variant only when callers must handle it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// The request itself is wrong: unknown option, bad value, not a folder.
     InvalidArgument,
-    /// The named thing does not exist: path, root, job, model.
+    /// The named path, root, job or model does not exist.
     NotFound,
-    /// Another process or request holds what is needed, e.g. the data directory.
+    /// Another process or request holds a required resource, e.g. the data directory.
     Locked,
     /// The system is not in the state the request needs, e.g. nothing is indexed or a newer data format.
     FailedPrecondition,
@@ -26,13 +25,13 @@ pub enum ErrorCode {
     PermissionDenied,
     /// Memory, a quota or a queue is full; trying again later can help.
     ResourceExhausted,
-    /// The disk is full, or has less room than is to stay free: somebody has to make room.
+    /// The disk is full, or free space is below the configured reserve. The user must free space.
     StorageFull,
     /// The daemon or a backend cannot be reached; trying again can help.
     Unavailable,
-    /// The caller, or a signal, stopped it.
+    /// The caller or a signal stopped the request.
     Cancelled,
-    /// It took longer than its limit.
+    /// The request took longer than its limit.
     DeadlineExceeded,
     /// Stored data is damaged or a checksum does not match.
     DataLoss,
@@ -41,7 +40,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Every code. The README lists what [`ErrorCode::exit_code`] makes of them.
+    /// Every code. The README lists their [`ErrorCode::exit_code`]s.
     pub const ALL: [ErrorCode; 12] = [
         ErrorCode::InvalidArgument,
         ErrorCode::NotFound,
@@ -57,7 +56,7 @@ impl ErrorCode {
         ErrorCode::Internal,
     ];
 
-    /// Returns the snake_case name, as HTTP and MCP tell it.
+    /// Returns the snake_case name used by HTTP and MCP.
     pub fn name(self) -> &'static str {
         match self {
             ErrorCode::InvalidArgument => "invalid_argument",
@@ -75,7 +74,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the code of that name.
+    /// Returns the code with that name.
     pub fn from_name(name: &str) -> Option<ErrorCode> {
         ErrorCode::ALL.into_iter().find(|it| it.name() == name)
     }
@@ -97,7 +96,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the first code whose [`ErrorCode::grpc_code`] this is; unknown codes are [`ErrorCode::Internal`].
+    /// Returns the first code with this [`ErrorCode::grpc_code`]; unknown codes are [`ErrorCode::Internal`].
     pub fn from_grpc(code: tonic::Code) -> ErrorCode {
         ErrorCode::ALL.into_iter().find(|it| it.grpc_code() == code).unwrap_or(ErrorCode::Internal)
     }
@@ -137,14 +136,14 @@ impl ErrorCode {
     }
 }
 
-/// What to do about a disk that answers with an error.
+/// Hint for a disk I/O error.
 pub(crate) const DISK_REFUSES: &str =
-    "nothing was changed: the disk could not be read or written, see `dmesg` and look after it; then start vic again";
+    "nothing was changed: the disk could not be read or written; check `dmesg` and the disk, then start vic again";
 
-/// A failed request: one lowercase sentence with the path or value in backticks, and where possible the cure.
+/// A failed request: one lowercase sentence with the path or value in backticks, and where possible a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What a caller can branch on.
+    /// The code that callers branch on.
     pub code: ErrorCode,
     /// One sentence, lowercase, no final period.
     pub message: String,
@@ -152,7 +151,7 @@ pub struct Error {
     pub hint: Option<String>,
     /// The field of the request that is wrong, e.g. `filters.min_size`.
     pub field: Option<String>,
-    /// When another try makes sense, where whoever refused has said so.
+    /// When a retry makes sense, if the refusing side said so.
     pub retry_after: Option<Duration>,
 }
 
@@ -177,28 +176,28 @@ impl Error {
         Error::new(ErrorCode::Internal, error.to_string())
     }
 
-    /// Adds the cure.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Names the field of the request that is wrong.
+    /// Sets the field of the request that is wrong.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Error {
         self.field = Some(field.into());
         self
     }
 
-    /// Says when another try makes sense.
+    /// Sets when a retry makes sense.
     #[must_use]
     pub fn retry_after(mut self, wait: impl Into<Option<Duration>>) -> Error {
         self.retry_after = wait.into();
         self
     }
 
-    /// The message, and the cure behind it, in one line of the status.
+    /// Returns the message and the hint in one line, for the status.
     pub fn with_cure(&self) -> String {
         self.hint.as_ref().map_or_else(|| self.message.clone(), |cure| format!("{}; {cure}", self.message))
     }
@@ -217,8 +216,8 @@ impl Error {
                 .hint("point VIC_DATA_DIR at a disk that can be written to"),
             ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
             ErrorKind::ArgumentListTooLong => Error::new(ErrorCode::InvalidArgument, message)
-                .hint("the system takes arguments of 128 KiB each; let the program read a file"),
-            // There is nothing by such a name, and can be nothing.
+                .hint("a program argument may have at most 128 KiB; pass the data in a file"),
+            // The file system cannot hold such a name, so nothing exists there.
             _ if matches!(error.raw_os_error(), Some(libc::ENAMETOOLONG | libc::ELOOP)) => {
                 Error::new(ErrorCode::NotFound, message)
             }
@@ -240,7 +239,7 @@ impl std::error::Error for Error {}
 
 /// Names the action and the path of a failed file operation.
 pub trait IoContext<T> {
-    /// Turns the error into `cannot <action> <path>: <error>`, with the code that fits.
+    /// Turns the error into `cannot <action> <path>: <error>` with the matching code.
     fn at(self, action: &str, path: &Path) -> Result<T>;
 }
 
@@ -255,9 +254,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_survives_the_wire() {
+    fn error_code_round_trips_grpc_and_name() {
         for code in ErrorCode::ALL {
-            // gRPC has one code for all that is full.
+            // gRPC has one code for every full resource.
             let told = if code == ErrorCode::StorageFull { ErrorCode::ResourceExhausted } else { code };
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), told);
             assert_eq!(ErrorCode::from_name(code.name()), Some(code));
@@ -265,39 +264,39 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nothing_can_have_is_of_nothing_that_is_there() {
+    fn io_error_name_too_long_is_not_found() {
         let path = Path::new("/").join("x".repeat(1_000));
         let error = Error::io("read", &path, &path.metadata().unwrap_err());
         assert_eq!(error.code, ErrorCode::NotFound, "{error}");
     }
 
     #[test]
-    fn names_are_distinct_and_snake_case() {
+    fn code_names_are_distinct_snake_case() {
         let names: std::collections::BTreeSet<&str> = ErrorCode::ALL.iter().map(|it| it.name()).collect();
         assert_eq!(names.len(), ErrorCode::ALL.len());
         assert!(names.iter().all(|name| name.chars().all(|it| it == '_' || it.is_ascii_lowercase())));
     }
 
     #[test]
-    fn exit_codes_are_distinct_and_never_success() {
+    fn exit_codes_are_distinct_and_nonzero() {
         let mut codes: Vec<u8> = ErrorCode::ALL.iter().map(|it| it.exit_code()).collect();
         codes.sort_unstable();
         codes.dedup();
-        // To a command line, what is full is full.
+        // The command line has one exit code for every full resource.
         assert_eq!(codes.len(), ErrorCode::ALL.len() - 1);
         assert_eq!(ErrorCode::StorageFull.exit_code(), ErrorCode::ResourceExhausted.exit_code());
         assert!(!codes.contains(&0));
     }
 
     #[test]
-    fn a_full_disk_is_told_apart_and_has_a_cure() {
+    fn full_disk_maps_to_storage_full_with_hint() {
         let error = Error::io("write", Path::new("/x"), &std::io::Error::from(std::io::ErrorKind::StorageFull));
         assert_eq!(error.code, ErrorCode::StorageFull);
         assert!(error.hint.is_some());
     }
 
     #[test]
-    fn a_disk_that_cannot_be_written_to_or_does_not_answer_is_no_defect_of_ours() {
+    fn read_only_or_failing_disk_is_not_internal() {
         for (number, code) in [(libc::EROFS, ErrorCode::PermissionDenied), (libc::EIO, ErrorCode::Unavailable)] {
             let error = Error::io("write", Path::new("/x"), &std::io::Error::from_raw_os_error(number));
             assert_eq!(error.code, code);

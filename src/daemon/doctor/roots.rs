@@ -1,6 +1,6 @@
-//! Whether the roots are there, and their files as they are known.
+//! Checks that roots can be read and their files match the catalog.
 //!
-//! Each is looked at from a thread of its own: a disk that does not answer holds whoever asks it for anything.
+//! Each check runs on its own thread, because a disk that does not answer blocks the thread that reads it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::catalog::{Catalog, ROOT_CURE};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// A disk that answers nothing for so long does not answer.
+/// Without progress for this long, a disk counts as unresponsive.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks at the roots of a catalog; gives a finding for each that cannot be read, and one for the others together.
+/// Checks the roots of a catalog; returns one finding for each unreadable root, and one for all the others.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -37,15 +37,15 @@ pub(super) fn look(catalog: &Catalog) -> Result<Vec<Result<String>>> {
         }
     }
     if roots > 0 || findings.is_empty() {
-        let finding = format!("{roots} roots, {same} files as they are known, {other} changed or gone since");
+        let finding = format!("{roots} roots, {same} files unchanged, {other} changed or gone since");
         findings.push(Ok(finding));
     }
     Ok(findings)
 }
 
-/// How many of the files of a root have the size that is known of them.
+/// Counts the files of a root with the size recorded in the catalog.
 fn as_known(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Result<u64> {
-    // To open a folder says little: its disk is asked for what is in it.
+    // Opening a folder proves little, so the first entry is read from disk.
     root.read_dir().and_then(|mut it| it.next().transpose()).at("read", root)?;
     let is_as_known = |it: &&(PathBuf, u64)| {
         progress.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn as_known(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Resu
     Ok(files.iter().filter(is_as_known).count() as u64)
 }
 
-/// Looks from a thread of its own, which is left alone once nothing goes on for so long.
+/// Runs `look` on its own thread, which is abandoned after `patience` without progress.
 fn patiently<T: Send + 'static>(
     root: &Path,
     patience: Duration,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_answer_is_given_up_and_what_is_slow_is_not() {
+    fn hung_check_is_abandoned_and_slow_one_completes() {
         let patience = Duration::from_millis(200);
         let check = |steps: u32, step: Duration| {
             patiently(Path::new("/w"), patience, move |progress| {

@@ -1,11 +1,11 @@
-//! Databases that are damaged deep inside, where opening does not look; a table of keys that nobody understands; an index
-//! that is not held against a catalog which is about another one.
+//! Databases damaged beyond the first page, unparsable key tables, and the comparison of index and catalog while another
+//! index is built.
 
 use super::*;
 use crate::catalog::{AsRead, Belief, IndexedMark};
 use crate::model::{ContentHash, Contents, FileKind, FileState, FoundFile};
 
-/// A data directory with nothing in it but its format, and a folder beside it.
+/// A data directory with only a format file, and a folder beside it.
 fn empty() -> (tempfile::TempDir, Config, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let (data, root) = (dir.path().join("data"), dir.path().join("root"));
@@ -15,14 +15,14 @@ fn empty() -> (tempfile::TempDir, Config, PathBuf) {
     (dir, config, root)
 }
 
-/// What is found under this name.
+/// The check with this name.
 async fn found(config: &Config, fix: bool, name: &str) -> Check {
     let checks = doctor(config, fix).await.unwrap().checks;
     checks.into_iter().find(|it| it.name == name).unwrap()
 }
 
 #[tokio::test]
-async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begun_anew() {
+async fn databases_damaged_after_first_page_are_recreated() {
     let (dir, config, _) = empty();
     let open_all = || {
         Catalog::open_or_rescue(&config.catalog_path()).unwrap();
@@ -41,7 +41,7 @@ async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begu
     assert_eq!(databases.len(), 8, "{databases:?}");
     for path in &databases {
         catalog::flush_database(path).unwrap();
-        // The first page, which says what it is, is whole.
+        // The first page with the header stays intact.
         let mut content = std::fs::read(path).unwrap();
         content[4096..].fill(0xA5);
         std::fs::write(path, content).unwrap();
@@ -61,10 +61,10 @@ async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begu
 }
 
 #[tokio::test]
-async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is() {
+async fn damaged_key_table_is_reported_and_kept() {
     let (dir, config, _) = empty();
     let check = async |fix: bool| found(&config, fix, "keys").await;
-    assert_eq!(check(false).await.health, Health::Ok, "there need not be one");
+    assert_eq!(check(false).await.health, Health::Ok, "a key table is optional");
     keys::add(&config, "ada", &[dir.path().into()], keys::Right::Read).unwrap();
     assert_eq!(check(false).await.finding, "the owner's and 1 more");
     std::fs::write(config.keys_path(), "[{").unwrap();
@@ -77,14 +77,14 @@ async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is()
 }
 
 #[test]
-fn beside_a_daemon_only_what_is_astray_in_both_looks_is_told() {
+fn disagreement_must_be_seen_twice_beside_daemon() {
     let (first, later) =
         (Astray { lost: vec![1, 2], orphans: vec![3, 4] }, Astray { lost: vec![2, 5], orphans: vec![4] });
     assert_eq!(first.still(&later), Astray { lost: vec![2], orphans: vec![4] });
 }
 
 #[tokio::test]
-async fn an_own_key_that_is_none_is_a_problem_with_a_cure() {
+async fn empty_own_key_is_problem_with_hint() {
     let (_dir, config, _) = empty();
     std::fs::write(config.key_path(), "").unwrap();
     let told = found(&config, true, "keys").await;
@@ -92,7 +92,7 @@ async fn an_own_key_that_is_none_is_a_problem_with_a_cure() {
 }
 
 #[tokio::test]
-async fn a_catalog_that_is_gone_is_a_problem_where_roots_had_been_indexed() {
+async fn missing_catalog_with_indexed_roots_is_problem() {
     let (_dir, config, root) = empty();
     let check = async || found(&config, false, "index").await;
     assert_eq!(check().await.health, Health::Ok, "there was none");
@@ -110,7 +110,7 @@ async fn a_catalog_that_is_gone_is_a_problem_where_roots_had_been_indexed() {
 }
 
 #[tokio::test]
-async fn who_only_looks_brings_no_older_catalog_up_to_date() {
+async fn check_without_fix_does_not_migrate_catalog() {
     let (_dir, config, root) = empty();
     drop(catalog_of_one_file(&config, &root));
     let version = |set: Option<u32>| -> u32 {
@@ -158,10 +158,10 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
 }
 
 #[tokio::test]
-async fn while_another_models_index_is_built_the_one_that_answers_is_not_held_against_the_catalog() {
+async fn serving_index_is_not_compared_during_rebuild() {
     let (_dir, config, root) = empty();
     let catalog = catalog_of_one_file(&config, &root);
-    // The table of the old model has not what the catalog says of the file, which is in the new one.
+    // The old model's table lacks the file, which is in the new one.
     drop(LanceStore::open(&config.db_path, "aaaaaaaaaaaa", 8).await.unwrap());
     for (key, value) in [("serving_fingerprint", "aaaaaaaaaaaa"), ("serving_dimension", "8")] {
         catalog.meta_set(key, value).unwrap();

@@ -1,43 +1,43 @@
-//! The core of a query: what AxQL and `query_ir_v1` both become.
+//! The syntax tree of a query, common to AxQL and `query_ir_v1`.
 
 use std::collections::BTreeMap;
 
-/// Rows of an answer when the query does not say how many.
+/// Rows of an answer when the query sets no limit.
 pub const DEFAULT_LIMIT: u32 = 100;
 /// Most rows of an answer.
 pub const MAX_LIMIT: u32 = 10_000;
 /// Largest distance of `fuzzy`.
 pub const MAX_DISTANCE: u32 = 16;
-/// Most `max_hops`.
+/// Largest `max_hops`.
 pub const MAX_HOPS: u32 = 1_000;
 
-/// A query: the union of its disjuncts, each row once.
+/// A query: the union of its disjuncts, without duplicate rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
     /// Variables of a row, without their `?`.
     pub select: Vec<String>,
     /// Conjunctions of atoms; at least one, each with at least one atom.
     pub disjuncts: Vec<Vec<Atom>>,
-    /// Names of contexts that facts must hold in; none means all.
+    /// Contexts in which facts must hold; empty means all.
     pub contexts: Vec<String>,
-    /// Most edges of a path that has a repetition.
+    /// Most edges of a path with repetition.
     pub max_hops: Option<u32>,
-    /// Edges of less confidence are not followed.
+    /// Minimum confidence of edges that are followed.
     pub min_confidence: Option<f32>,
     /// Most rows.
     pub limit: Option<u32>,
 }
 
-/// What stands for an entity.
+/// An expression that denotes an entity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
     /// `?x`, without the `?`.
     Var(String),
-    /// `_`: any entity, another one each time.
+    /// `_`: any entity, a different one at each occurrence.
     Wildcard,
     /// An entity by its number.
     Id(u32),
-    /// Entities of this name.
+    /// Entities with this name.
     Name(String),
     /// Entities with this attribute.
     Entity {
@@ -53,20 +53,20 @@ pub enum Term {
 pub enum Path {
     /// One edge of this relation.
     Label(String),
-    /// One after the other; at least two.
+    /// A sequence of at least two paths.
     Sequence(Vec<Path>),
-    /// One of them; at least two.
+    /// One of at least two alternatives.
     Either(Vec<Path>),
-    /// Any number of times, also none.
+    /// Any number of times, including zero.
     Star(Box<Path>),
     /// At least once.
     Plus(Box<Path>),
-    /// Once or not at all.
+    /// At most once.
     Optional(Box<Path>),
 }
 
 impl Path {
-    /// Says whether it repeats something.
+    /// Returns whether the path contains a repetition.
     pub fn repeats(&self) -> bool {
         match self {
             Path::Label(_) => false,
@@ -76,7 +76,7 @@ impl Path {
         }
     }
 
-    /// Returns every relation in it, in order.
+    /// Returns every relation of the path, in order.
     pub fn labels(&self) -> Vec<&str> {
         match self {
             Path::Label(label) => vec![label],
@@ -89,20 +89,20 @@ impl Path {
 /// One condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Atom {
-    /// An entity of a type or a subtype.
+    /// An entity has this type or a subtype.
     Type {
         /// The entity.
         term: Term,
         /// `T` or `S.T`.
         type_name: String,
     },
-    /// Two entities with a path from one to the other.
+    /// A path connects two entities.
     Edge {
-        /// Where it begins.
+        /// The start of the path.
         left: Term,
         /// The path.
         path: Path,
-        /// Where it ends.
+        /// The end of the path.
         right: Term,
     },
     /// An attribute has this value.
@@ -114,7 +114,7 @@ pub enum Atom {
         /// Value.
         value: String,
     },
-    /// An attribute holds this text, in any case.
+    /// An attribute contains this text, ignoring case.
     Contains {
         /// The entity.
         term: Term,
@@ -123,7 +123,7 @@ pub enum Atom {
         /// The text.
         needle: String,
     },
-    /// An attribute holds every one of these words.
+    /// An attribute contains all of these words.
     Fts {
         /// The entity.
         term: Term,
@@ -132,7 +132,7 @@ pub enum Atom {
         /// The words.
         query: String,
     },
-    /// An attribute is at most so many edits away from this text, in any case.
+    /// An attribute is within this edit distance of the text, ignoring case.
     Fuzzy {
         /// The entity.
         term: Term,
@@ -140,24 +140,24 @@ pub enum Atom {
         key: String,
         /// The text.
         needle: String,
-        /// Insertions, deletions and replacements of a character.
+        /// Largest number of inserted, deleted and replaced characters.
         max_distance: u32,
     },
-    /// An entity with an edge of each of these relations.
+    /// An entity has an outgoing edge of each relation.
     HasOut {
         /// The entity.
         term: Term,
         /// The relations.
         relations: Vec<String>,
     },
-    /// An entity with all of these attributes.
+    /// An entity has all of these attributes.
     Attributes {
         /// The entity.
         term: Term,
         /// Keys and values.
         pairs: Vec<(String, String)>,
     },
-    /// An entity of a type, with edges of these relations and these attributes.
+    /// An entity has this type, outgoing edges of these relations, and these attributes.
     Shape {
         /// The entity.
         term: Term,
@@ -168,19 +168,19 @@ pub enum Atom {
         /// Keys and values.
         attributes: Vec<(String, String)>,
     },
-    /// A fact of a relation with these fields.
+    /// A fact of a relation has these fields.
     Fact {
-        /// The fact itself.
+        /// The fact entity itself.
         fact: Option<Term>,
         /// `R` or `S.R`.
         relation: String,
-        /// What its fields hold.
+        /// Names and values of the fields.
         fields: Vec<(String, Term)>,
     },
 }
 
 impl Atom {
-    /// Returns the terms in it, in order.
+    /// Returns the terms of the atom, in order.
     pub fn terms(&self) -> Vec<&Term> {
         match self {
             Atom::Edge { left, right, .. } => vec![left, right],
@@ -198,8 +198,7 @@ impl Atom {
 }
 
 impl Query {
-    /// Returns every variable of the atoms in the order of their first appearance, with the number of disjuncts that it
-    /// appears in.
+    /// Returns every variable of the atoms in order of first appearance, with the number of disjuncts that contain it.
     pub fn variables(&self) -> Vec<(String, usize)> {
         let mut order: Vec<String> = Vec::new();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();

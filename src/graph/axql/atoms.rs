@@ -1,22 +1,22 @@
-//! The atoms of a query, and the paths in them.
+//! Parses the atoms of a query and their paths.
 
 use crate::error::Result;
 use crate::graph::axql::ast::{Atom, MAX_DISTANCE, Path, Term};
 use crate::graph::axql::lexer::Kind;
 use crate::graph::axql::parser::Parser;
 
-/// Brackets in brackets: a path that is deeper is no path of a person or a model, and every level costs stack.
+/// Deepest nesting of parentheses in a path. Real queries stay far below, and every level costs stack.
 const MOST_NESTING: usize = 32;
 
-/// Words with a bracket behind them that are no relation.
+/// Words before `(` that are functions, not relations.
 pub(super) const FUNCTIONS: [&str; 6] = ["attr", "contains", "fts", "fuzzy", "has", "attrs"];
 
-/// What may begin an atom.
+/// Expected at the beginning of an atom.
 const BEGIN: &str =
     "an atom: a term (`?x`, `_`, a number, a name), a function such as `attr(` or a relation such as `R(`";
 
 impl Parser {
-    /// Atoms with commas between them.
+    /// Parses atoms separated by commas.
     pub(super) fn conjunction(&mut self) -> Result<Vec<Atom>> {
         let mut atoms = vec![self.atom()?];
         while self.takes_mark(",") {
@@ -41,7 +41,7 @@ impl Parser {
         }
     }
 
-    /// What is said of a term.
+    /// Parses the rest of an atom after its term.
     fn about(&mut self, term: Term) -> Result<Atom> {
         if self.takes_mark(":") || self.takes_word("is") {
             return Ok(Atom::Type { term, type_name: self.name("the name of a type")? });
@@ -74,7 +74,7 @@ impl Parser {
         Err(self.expected_one_of("`:`, `is`, `has`, `-PATH->`, `.key =`, `= R(...)` or `{`", &["is", "has"]))
     }
 
-    /// A term; `what` is told when there is none.
+    /// Parses a term; `what` names it in the error.
     fn term(&mut self, what: &str) -> Result<Term> {
         match self.peek().clone() {
             Kind::Var(name) => {
@@ -105,7 +105,7 @@ impl Parser {
         }
     }
 
-    /// Takes a word and the bracket behind it.
+    /// Skips a word and the parenthesis after it.
     fn begin_call(&mut self) {
         self.advance();
         self.advance();
@@ -167,7 +167,7 @@ impl Parser {
         loop {
             if self.is_word("is") || *self.peek() == Kind::Mark(":") {
                 if type_name.is_some() {
-                    return Err(self.expected("one type at most"));
+                    return Err(self.expected("at most one type"));
                 }
                 self.advance();
                 type_name = Some(self.name("the name of a type")?);
@@ -193,16 +193,16 @@ impl Parser {
                 self.mark(",")?;
             }
             if matches!(self.peek(), Kind::Word(word) | Kind::Text(word) if fields.iter().any(|(it, _)| it == word)) {
-                return Err(self.expected("every field once"));
+                return Err(self.expected("each field only once"));
             }
             let field = self.name("the name of a field, or `)`")?;
             self.mark("=")?;
-            fields.push((field, self.term("what the field holds")?));
+            fields.push((field, self.term("the value of the field")?));
         }
         Ok(Atom::Fact { fact, relation, fields })
     }
 
-    /// `a|b` binds least, then `a/b`, then what stands behind a part.
+    /// Parses a path. `a|b` binds weakest, then `a/b`, then the suffixes `*`, `+` and `?`.
     pub(super) fn path(&mut self, depth: usize) -> Result<Path> {
         let mut parts = vec![self.path_sequence(depth)?];
         while self.takes_mark("|") {
@@ -222,7 +222,7 @@ impl Parser {
     fn path_part(&mut self, depth: usize) -> Result<Path> {
         let mut path = if *self.peek() == Kind::Mark("(") {
             if depth == MOST_NESTING {
-                return Err(self.expected(&format!("at most {MOST_NESTING} brackets in brackets")));
+                return Err(self.expected(&format!("at most {MOST_NESTING} levels of parentheses")));
             }
             self.advance();
             let inner = self.path(depth + 1)?;

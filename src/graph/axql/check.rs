@@ -1,26 +1,26 @@
-//! What a query must be, in whatever form it came.
+//! Checks a query independently of its form.
 
 use crate::error::{Error, Result};
 use crate::graph::axql::ast::{Atom, MAX_DISTANCE, MAX_HOPS, MAX_LIMIT, Query, Term};
 
 /// Most disjuncts, and most atoms of one.
 pub(crate) const MAX_DISJUNCTS: usize = 16;
-/// See [`MAX_DISJUNCTS`].
+/// As [`MAX_DISJUNCTS`], for the atoms of one disjunct.
 pub(crate) const MAX_ATOMS: usize = 64;
-/// Most relations in one path: each is a state of its automaton.
+/// Most relations in one path; each is a state of its automaton.
 const MAX_LABELS: usize = 64;
 /// Most relations, attributes or fields in one atom.
 const MAX_PARTS: usize = 64;
-/// Most conditions of one disjunct: atoms, their parts and their constants. Each is a step of the plan, which is looked for
-/// among all others, and one call within the other when it runs.
+/// Most conditions of one disjunct: atoms, their parts and their constants. Each is a step of the plan, which is chosen
+/// among all others, and one level of recursion at execution.
 const MAX_STEPS: usize = 256;
-/// Most variables of a row, and most contexts.
+/// Most selected variables, and most contexts.
 const MAX_NAMES: usize = 256;
 
-/// Looks at sizes, and that every variable of a row is bound by every disjunct.
+/// Checks sizes, and that every disjunct binds every selected variable.
 ///
 /// # Errors
-/// `InvalidArgument` saying what is wrong.
+/// `InvalidArgument` naming the problem.
 pub(crate) fn shape(query: &Query) -> Result<()> {
     sizes(query)?;
     if query.limit.is_some_and(|it| !(1..=MAX_LIMIT).contains(&it)) {
@@ -30,19 +30,19 @@ pub(crate) fn shape(query: &Query) -> Result<()> {
         return Err(Error::invalid(format!("`max_hops` is not between 1 and {MAX_HOPS}")));
     }
     if query.min_confidence.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-        return Err(Error::invalid("the least confidence is not between 0 and 1"));
+        return Err(Error::invalid("the minimum confidence is not between 0 and 1"));
     }
     query.disjuncts.iter().flatten().try_for_each(atom)?;
     selected(query)
 }
 
-/// Looks at sizes alone: whatever is done with a query takes the square of them.
+/// Checks sizes only. Later steps take quadratic time in them.
 ///
 /// # Errors
-/// `InvalidArgument` saying what there is too much of.
+/// `InvalidArgument` naming the exceeded limit.
 pub(crate) fn sizes(query: &Query) -> Result<()> {
     if query.disjuncts.is_empty() || query.disjuncts.iter().any(Vec::is_empty) {
-        return Err(Error::invalid("a query needs at least one atom behind `where` and behind each `or`"));
+        return Err(Error::invalid("a query needs at least one atom after `where` and after each `or`"));
     }
     if query.disjuncts.len() > MAX_DISJUNCTS || query.disjuncts.iter().any(|it| it.len() > MAX_ATOMS) {
         let message = format!("a query has at most {MAX_DISJUNCTS} disjuncts of at most {MAX_ATOMS} atoms each");
@@ -79,7 +79,7 @@ fn parts(atom: &Atom) -> Result<()> {
     }
 }
 
-/// The conditions that an atom is.
+/// Returns the number of conditions of an atom.
 fn steps(atom: &Atom) -> usize {
     let parts = match atom {
         Atom::Attributes { pairs, .. } => pairs.len(),
@@ -103,7 +103,7 @@ fn selected(query: &Query) -> Result<()> {
         if times < query.disjuncts.len() {
             let known: Vec<String> = bound.iter().map(|(it, _)| format!("`?{it}`")).collect();
             let place = if times == 0 { "no atom" } else { "not every disjunct" };
-            return Err(Error::invalid(format!("`?{name}` is selected, and {place} binds it"))
+            return Err(Error::invalid(format!("`?{name}` is selected, but {place} binds it"))
                 .hint(format!("variables of the atoms: {}", known.join(", "))));
         }
     }

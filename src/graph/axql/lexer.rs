@@ -1,28 +1,28 @@
-//! Text to tokens, each with the place it begins at.
+//! Splits text into tokens with their positions.
 
 use crate::error::{Error, Result};
 
-/// Longest query; the longest that a person or a model writes has some thousand characters.
+/// Longest query. Queries written by people or models have some thousand characters.
 const MAX_BYTES: usize = 64 << 10;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// `select`, `Person`, `Fam.Parent`, `Submit.FN.001`.
     Word(String),
     /// `?x`, without the `?`.
     Var(String),
-    /// A quoted string, its escapes resolved.
+    /// A quoted string with resolved escapes.
     Text(String),
-    /// A number as it is written.
+    /// A number as written.
     Number(String),
-    /// Punctuation; `->` is one.
+    /// Punctuation; `->` is one token.
     Mark(&'static str),
-    /// The end.
+    /// The end of the query.
     End,
 }
 
-/// A token and where it begins, in characters from 1.
+/// A token and its position, in characters from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -30,7 +30,7 @@ pub(super) struct Token {
 }
 
 impl Kind {
-    /// The token as it is shown in an error.
+    /// Returns the token as shown in errors.
     pub(super) fn shown(&self) -> String {
         match self {
             Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
@@ -42,14 +42,14 @@ impl Kind {
     }
 }
 
-/// Longest first, so that `->` is not `-`.
+/// Longest first, so that `->` is not read as `-`.
 const MARKS: [&str; 20] =
     ["->", "(", ")", "[", "]", "{", "}", ",", ":", "=", "/", "|", "*", "+", "?", "-", ".", ";", "<", ">"];
 
-/// Cuts a query into tokens; the last one is [`Kind::End`].
+/// Splits a query into tokens; the last one is [`Kind::End`].
 ///
 /// # Errors
-/// A character that belongs to nothing, a text that does not end.
+/// An invalid character, or a string without end.
 pub(super) fn tokens(query: &str) -> Result<Vec<Token>> {
     if query.len() > MAX_BYTES {
         return Err(Error::invalid(format!("a query has at most {MAX_BYTES} bytes, this one has {}", query.len())));
@@ -68,12 +68,12 @@ pub(super) fn tokens(query: &str) -> Result<Vec<Token>> {
     }
 }
 
-/// Says whether a word may begin with it.
+/// Returns whether a word may begin with this character.
 pub(super) fn begins_word(character: char) -> bool {
     character.is_alphabetic() || character == '_'
 }
 
-/// Says whether a word may go on with it.
+/// Returns whether a word may contain this character.
 pub(super) fn in_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
@@ -112,8 +112,8 @@ impl Lexer {
         let found = MARKS.into_iter().find(|mark| mark.chars().enumerate().all(|(at, it)| self.peek(at) == Some(it)));
         let Some(mark) = found else {
             let message =
-                format!("position {}: found `{}`, which is no part of a query", self.at + 1, first.escape_default());
-            return Err(Error::invalid(message).hint("texts stand in quotes: \"...\""));
+                format!("position {}: found `{}`, which is not part of a query", self.at + 1, first.escape_default());
+            return Err(Error::invalid(message).hint("write strings in quotes: \"...\""));
         };
         self.at += mark.len();
         Ok(Kind::Mark(mark))
@@ -127,7 +127,7 @@ impl Lexer {
         self.characters[start..self.at].iter().collect()
     }
 
-    /// A word, with more words or numbers behind dots: names of schemas and semantic ids.
+    /// Reads a word, including parts after dots: schema names and semantic ids.
     fn word(&mut self) -> String {
         let mut word = self.run(in_word);
         while self.peek(0) == Some('.') && self.peek(1).is_some_and(in_word) {
@@ -160,8 +160,8 @@ impl Lexer {
                 other => text.push(other),
             }
         }
-        let message = format!("position {begin}: found a text without an end, expected `{quote}` after it");
-        Err(Error::invalid(message).hint("a quote inside a text is written \\\" or \\'"))
+        let message = format!("position {begin}: found a string without an end, expected `{quote}` after it");
+        Err(Error::invalid(message).hint("write a quote inside a string as \\\" or \\'"))
     }
 
     fn escape(&mut self) -> Result<char> {

@@ -1,6 +1,6 @@
-//! AxQL: the text form of a query. `select ?x where ?x is Person, ?x -knows-> ?y in Census max_hops 3 min_conf 0.5 limit 20`.
+//! AxQL, the text form of queries: `select ?x where ?x is Person, ?x -knows-> ?y in Census max_hops 3 limit 20`.
 //!
-//! [`parse`] reads it, `Display` of [`Query`] writes it. Both are pure; what names mean is for `compile` to say.
+//! [`parse`] reads it, `Display` of [`Query`] prints it. Both are pure; the planner resolves names.
 //!
 //! ```text
 //! query   = "select" ?var+ "where" atoms ("or" atoms)* clause*
@@ -12,7 +12,7 @@
 //! path    = a/b | a|b | a* | a+ | a? | (a)
 //! ```
 //!
-//! A path without a repetition is followed to its end; one with a repetition has at most `max_hops` edges.
+//! A path without repetition is followed to its end; a path with repetition has at most `max_hops` edges.
 
 mod ast;
 mod atoms;

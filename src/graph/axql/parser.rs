@@ -1,4 +1,4 @@
-//! Tokens to a [`Query`]: the clauses around the atoms. Every error says where it is, what was found and what was expected.
+//! Parses the clauses around the atoms. Every error gives the position, what was found and what was expected.
 
 use crate::error::{Error, Result};
 use crate::graph::axql::ast::{MAX_HOPS, MAX_LIMIT, Path, Query};
@@ -6,16 +6,16 @@ use crate::graph::axql::check;
 use crate::graph::axql::lexer::{Kind, Token, tokens};
 use crate::graph::near;
 
-/// Words that are part of the language and no names, unless they stand in quotes.
+/// Reserved words; as names they must be quoted.
 pub(super) const KEYWORDS: [&str; 9] = ["select", "where", "or", "in", "max_hops", "min_conf", "limit", "is", "has"];
 
-/// Words that begin a clause behind the atoms.
+/// Words that begin a clause after the atoms.
 const CLAUSES: [&str; 4] = ["in", "max_hops", "min_conf", "limit"];
 
-/// Reads an AxQL query.
+/// Parses an AxQL query.
 ///
 /// # Errors
-/// `InvalidArgument` with the position, what was found there and what was expected, and a hint where a known word is near.
+/// `InvalidArgument` with the position, what was found and what was expected, and a hint if a known word is similar.
 pub fn parse(text: &str) -> Result<Query> {
     read(text).map_err(|error| error.field("query"))
 }
@@ -34,7 +34,7 @@ fn read(text: &str) -> Result<Query> {
     Ok(query)
 }
 
-/// Reads a path alone, as `query_ir_v1` has it.
+/// Parses a path on its own, for `query_ir_v1`.
 ///
 /// # Errors
 /// As [`parse`].
@@ -48,7 +48,7 @@ pub(crate) fn parse_path(text: &str) -> Result<Path> {
     }
 }
 
-/// A list of tokens that is read from left to right.
+/// Reads tokens from left to right.
 pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
@@ -59,7 +59,7 @@ impl Parser {
         self.ahead(0)
     }
 
-    /// What stands so many tokens further on.
+    /// Returns the token `distance` positions ahead.
     pub(super) fn ahead(&self, distance: usize) -> &Kind {
         &self.tokens[(self.at + distance).min(self.tokens.len() - 1)].kind
     }
@@ -72,13 +72,13 @@ impl Parser {
         kind
     }
 
-    /// The error of finding what stands here where something else should.
+    /// Makes the error for an unexpected token at this position.
     pub(super) fn expected(&self, what: &str) -> Error {
         let token = &self.tokens[self.at];
         Error::invalid(format!("position {}: found {}, expected {what}", token.position, token.kind.shown()))
     }
 
-    /// As [`Parser::expected`], for one of these words, of which one may be near.
+    /// As [`Parser::expected`], with a hint if one of `words` is similar.
     pub(super) fn expected_one_of(&self, what: &str, words: &[&str]) -> Error {
         let error = self.expected(what);
         match self.peek() {
@@ -115,7 +115,7 @@ impl Parser {
         if self.takes_word(word) { Ok(()) } else { Err(self.expected_one_of(&format!("`{word}`"), &[word])) }
     }
 
-    /// A name as a word or in quotes.
+    /// Parses a name, bare or quoted.
     pub(super) fn name(&mut self, what: &str) -> Result<String> {
         match self.peek() {
             Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) && word != "_" => (),
@@ -128,7 +128,7 @@ impl Parser {
         }
     }
 
-    /// A text in quotes.
+    /// Parses a quoted text.
     pub(super) fn text(&mut self, what: &str) -> Result<String> {
         match self.peek() {
             Kind::Text(_) => match self.advance() {
@@ -139,7 +139,7 @@ impl Parser {
         }
     }
 
-    /// A whole number up to a bound.
+    /// Parses a whole number up to `most`.
     pub(super) fn whole(&mut self, what: &str, most: u32) -> Result<u32> {
         let bounded = format!("{what}, a whole number up to {most}");
         let Kind::Number(digits) = self.peek() else { return Err(self.expected(&bounded)) };
@@ -153,7 +153,7 @@ impl Parser {
         while let Kind::Var(name) = self.peek() {
             let name = name.clone();
             if select.contains(&name) {
-                return Err(self.expected("every variable once"));
+                return Err(self.expected("each variable only once"));
             }
             select.push(name);
             self.advance();

@@ -1,4 +1,4 @@
-//! A [`Query`] as text: one way to write each, which [`super::parse`] reads back as the same.
+//! Prints a [`Query`] in canonical form, which [`super::parse`] reads back as the same query.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -80,7 +80,7 @@ impl Display for Atom {
                 if let Some(fact) = fact {
                     write!(f, "{fact} = ")?;
                 }
-                // A relation with the name of a function would be read as that function.
+                // A relation with the name of a function would be parsed as that function.
                 match fact.is_none() && (FUNCTIONS.contains(&relation.as_str()) || is_term(relation)) {
                     true => write!(f, "{}(", Quoted(relation))?,
                     false => write!(f, "{}(", Name(relation))?,
@@ -144,12 +144,12 @@ fn joined(f: &mut Formatter<'_>, parts: &[Path], mark: &str, bracket: fn(&Path) 
 fn repeated(f: &mut Formatter<'_>, inner: &Path, mark: char) -> fmt::Result {
     match inner {
         Path::Sequence(_) | Path::Either(_) => write!(f, "({inner}){mark}"),
-        // `?` before a name would begin a variable, but here another mark or the end follows.
+        // `?` before a name would begin a variable, but another mark or the end follows here.
         Path::Label(_) | Path::Star(_) | Path::Plus(_) | Path::Optional(_) => write!(f, "{inner}{mark}"),
     }
 }
 
-/// A name: a word where it is one, else in quotes.
+/// A name: bare if it is a word, otherwise quoted.
 struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {
@@ -163,7 +163,7 @@ impl Display for Name<'_> {
     }
 }
 
-/// A text in quotes.
+/// A quoted text.
 struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {

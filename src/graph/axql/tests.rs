@@ -10,7 +10,7 @@ fn check(text: &str, canonical: &str) {
 }
 
 #[test]
-fn the_published_examples_are_read_and_written() {
+fn published_examples_parse_and_print() {
     for (text, canonical) in [
         ("select ?y where 0 -rel_0/rel_1-> ?y", "select ?y where 0 -rel_0/rel_1-> ?y"),
         ("select ?y where 0 -(rel_0|rel_1)*-> ?y max_hops 5", "select ?y where 0 -(rel_0|rel_1)*-> ?y max_hops 5"),
@@ -36,7 +36,7 @@ fn the_published_examples_are_read_and_written() {
 }
 
 #[test]
-fn every_atom_and_clause_is_read_and_written() {
+fn every_atom_and_clause_parses_and_prints() {
     for (text, canonical) in [
         ("select ?x where ?x is S.T", "select ?x where ?x is S.T"),
         ("select ?x ?y where ?x -[a/(b|c)+/d?]-> ?y", "select ?x ?y where ?x -a/(b|c)+/d?-> ?y"),
@@ -63,7 +63,7 @@ fn every_atom_and_clause_is_read_and_written() {
 }
 
 #[test]
-fn an_error_says_where_what_was_found_and_what_was_expected() {
+fn parse_error_names_position_found_and_expected() {
     for (text, message, hint) in [
         ("", "position 1: found the end, expected `select`", None),
         ("selct ?x where ?x is T", "position 1: found `selct`, expected `select`", Some("did you mean `select`?")),
@@ -82,16 +82,16 @@ fn an_error_says_where_what_was_found_and_what_was_expected() {
         ),
         ("select ?x where ?x is T limit 0", "position 31: found `0`, expected a number of rows of at least 1", None),
         ("select ?x where ?x is T min_conf 2", "position 34: found `2`, expected a confidence between 0 and 1", None),
-        ("select ?x where ?x.k = \"v", "position 24: found a text without an end, expected `\"` after it", None),
+        ("select ?x where ?x.k = \"v", "position 24: found a string without an end, expected `\"` after it", None),
         ("select ?x where ?x = \"v\"", "position 25: found the end, expected `(`", None),
         (
             "select ?x where fuzzy(?x, \"k\", \"s\", 17)",
             "position 37: found `17`, expected a distance, a whole number up to 16",
             None,
         ),
-        ("select ?x where ?x is T & ?x is U", "position 25: found `&`, which is no part of a query", None),
-        ("select ?x where ?y is T", "`?x` is selected, and no atom binds it", None),
-        ("select ?x where ?x is T or ?y is T", "`?x` is selected, and not every disjunct binds it", None),
+        ("select ?x where ?x is T & ?x is U", "position 25: found `&`, which is not part of a query", None),
+        ("select ?x where ?y is T", "`?x` is selected, but no atom binds it", None),
+        ("select ?x where ?x is T or ?y is T", "`?x` is selected, but not every disjunct binds it", None),
     ] {
         let error = parse(text).unwrap_err();
         assert_eq!(error.message, message, "{text}");
@@ -103,7 +103,7 @@ fn an_error_says_where_what_was_found_and_what_was_expected() {
 }
 
 #[test]
-fn deep_and_long_queries_are_refused_without_a_fall() {
+fn deep_and_long_queries_are_refused_without_overflow() {
     let deep = format!("select ?x where ?x -{}a{}-> _", "(".repeat(5_000), ")".repeat(5_000));
     let starred = format!("select ?x where ?x -a{}-> _", "*".repeat(50_000));
     let long = format!("select ?x where {}", vec!["?x is T"; 2_000].join(", "));
@@ -113,13 +113,13 @@ fn deep_and_long_queries_are_refused_without_a_fall() {
     }
 }
 
-/// The IR of one disjunct of these atoms.
+/// The IR of one disjunct with these atoms.
 fn form(atoms: Vec<serde_json::Value>) -> serde_json::Value {
     serde_json::json!({"version": 1, "select": ["?x"], "where": atoms})
 }
 
 #[test]
-fn lists_of_an_atom_and_all_that_a_disjunct_asks_are_bounded() {
+fn atom_lists_and_disjunct_conditions_are_bounded() {
     use serde_json::json;
     let pairs = |count: usize| (0..count).map(|it| json!([format!("k{it}"), "v"])).collect::<Vec<_>>();
     let names = |count: usize| (0..count).map(|it| format!("r{it}")).collect::<Vec<_>>();
@@ -154,7 +154,7 @@ fn lists_of_an_atom_and_all_that_a_disjunct_asks_are_bounded() {
     ir::read(&form(many(4))).unwrap();
     let error = ir::read(&form(many(5))).unwrap_err();
     assert!(error.message.starts_with("a disjunct has at most 256 conditions") && error.message.ends_with("not 320"));
-    // As many atoms as there may be of the plain kinds are never too much.
+    // The largest number of simple atoms stays below the limit.
     let edge = |it: usize| json!({"kind": "edge", "left": format!("?v{it}"), "path": "r", "right": it});
     let all: Vec<_> = (0..64).map(edge).collect();
     assert_eq!(ir::read(&json!({"version": 1, "where": all})).unwrap().select.len(), 64);
@@ -165,7 +165,7 @@ fn lists_of_an_atom_and_all_that_a_disjunct_asks_are_bounded() {
 }
 
 #[test]
-fn the_ir_of_the_documents_is_read() {
+fn documented_ir_parses() {
     let value = serde_json::json!({
         "version": 1, "select": ["?x"], "limit": 20,
         "where": [
@@ -179,7 +179,7 @@ fn the_ir_of_the_documents_is_read() {
 }
 
 #[test]
-fn other_names_of_the_ir_are_accepted_and_a_selection_may_be_left_out() {
+fn ir_field_aliases_and_missing_select_are_accepted() {
     let value = serde_json::json!({"version": 1, "select_vars": ["x"], "where_atoms": [
         {"kind": "type", "term": {"kind": "var", "name": "?x"}, "ty": "A"},
         {"kind": "edge", "left": 3, "path": "a/b*", "right": {"kind": "entity", "key": "k", "value": "v"}},
@@ -196,7 +196,7 @@ fn other_names_of_the_ir_are_accepted_and_a_selection_may_be_left_out() {
 }
 
 #[test]
-fn wrong_ir_is_refused_by_place_with_the_nearest_name() {
+fn invalid_ir_names_place_and_nearest_name() {
     let atom = |atom: serde_json::Value| serde_json::json!({"version": 1, "select": ["?x"], "where": [atom]});
     let typed = || serde_json::json!([{"kind": "type", "term": "?x", "type": "T"}]);
     for (value, place, hint) in [
@@ -316,7 +316,7 @@ fn atom() -> impl Strategy<Value = Atom> {
 
 fn query() -> impl Strategy<Value = Query> {
     let disjunct = prop::collection::vec(atom(), 0..4).prop_map(|mut atoms| {
-        // Whatever is selected has to be bound by every disjunct.
+        // Every disjunct has to bind every selected variable.
         atoms.push(Atom::Type { term: Term::Var("x".into()), type_name: "T".into() });
         atoms
     });
@@ -339,14 +339,14 @@ fn query() -> impl Strategy<Value = Query> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_as_the_same(query in query()) {
+    fn printed_query_parses_to_same_query(query in query()) {
         let text = query.to_string();
         let read = parse(&text);
         prop_assert_eq!(read.as_ref(), Ok(&query), "{}", text);
     }
 
     #[test]
-    fn text_and_ir_are_two_forms_of_one_query(query in query()) {
+    fn text_and_ir_forms_are_equivalent(query in query()) {
         let form = ir::write(&query).unwrap();
         let read = ir::read(&form).map_err(|it| TestCaseError::fail(format!("{it}: {form}")))?;
         prop_assert_eq!(&read, &query, "{}", form);
@@ -354,7 +354,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_takes_the_parser_down(text in "(select|where|\\?x|[-()\\[\\]{}|/*+?,:=.\"' a-z0-9>]){0,40}") {
+    fn parser_never_panics(text in "(select|where|\\?x|[-()\\[\\]{}|/*+?,:=.\"' a-z0-9>]){0,40}") {
         let _ = parse(&text);
     }
 }

@@ -1,4 +1,4 @@
-//! Source code: the symbols that a file defines, and what it imports.
+//! Extracts the symbols that source code defines, and its imports.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::graph::extract::part::{Maker, shared};
 use crate::graph::extract::{Text, relation};
 
-/// What imports look like, by the extensions of the languages. The first group is what is imported.
+/// Import statements by file extension. The first group is the imported module.
 static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
     const JAVASCRIPT: &[&str] = &["js", "jsx", "mjs", "cjs", "ts", "mts", "cts", "tsx"];
     const C: &[&str] = &["c", "h", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl"];
@@ -26,7 +26,7 @@ static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
     patterns.into_iter().map(compiled).collect()
 });
 
-/// Reads a text.
+/// Extracts symbols and imports of a text.
 pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
     let record = maker.reading.record;
     if let Some(symbol) = text.anchor.symbol.as_deref().filter(|it| !it.is_empty()) {
@@ -48,7 +48,7 @@ fn first_line(text: &str) -> usize {
     text.find('\n').unwrap_or(text.len())
 }
 
-/// The module, and the file where the import names one by its path.
+/// Adds the imported module, and the file if the import names one by path.
 fn import(module: &str, text: &Text<'_>, range: std::ops::Range<usize>, maker: &mut Maker<'_>) {
     let extension = maker.reading.record.extension.clone();
     let evidence = text.found(range);

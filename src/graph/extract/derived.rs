@@ -1,4 +1,4 @@
-//! What a file was made from: a document that was rendered from its source beside it, and code that says what generated it.
+//! Finds the source of a file: the source document beside a rendered one, and the path in the header of generated code.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,15 +8,15 @@ use regex::Regex;
 use crate::graph::extract::part::{Finding, Maker, path_alias};
 use crate::graph::extract::{Text, relation};
 
-/// Formats that documents are rendered to.
+/// Formats of rendered documents.
 const RENDERED: [&str; 4] = ["pdf", "html", "htm", "epub"];
-/// Formats that people write and render, the likeliest first.
+/// Source formats of documents, most likely first.
 const WRITTEN: [&str; 12] =
     ["docx", "odt", "tex", "md", "markdown", "rst", "adoc", "org", "ipynb", "pptx", "odp", "rtf"];
-/// A name in common is a hint, no proof.
+/// A common name is only a hint.
 const BY_NAME: f32 = 0.7;
 const BY_HEADER: f32 = 0.95;
-/// Bytes at the beginning of a file in which a generator says so.
+/// Length of the file header, in bytes, that is searched for a generator's notice.
 const HEADER: usize = 2_000;
 
 /// `// source: api/v1/vic.proto`, `# Generated from grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
@@ -25,7 +25,7 @@ static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant that a test compiles")
 });
 
-/// The source of the same name in the same folder, if the file looks rendered.
+/// Adds possible sources with the same name in the same folder, if the file looks rendered.
 pub(super) fn by_name(maker: &mut Maker<'_>, evidence: &Finding) {
     let path = maker.reading.record.absolute();
     if RENDERED.contains(&maker.reading.record.extension.as_str()) {
@@ -36,7 +36,7 @@ pub(super) fn by_name(maker: &mut Maker<'_>, evidence: &Finding) {
     }
 }
 
-/// The source that the header of a text names: a path from the file's folder, or from that of its root.
+/// Adds the source that the header of a text names: a path relative to the file's folder or to its root.
 pub(super) fn by_header(text: &Text<'_>, maker: &mut Maker<'_>) {
     let header = &text.text[..text.text.floor_char_boundary(HEADER)];
     let is_first = text.anchor.byte_start.unwrap_or(0) == 0;

@@ -1,5 +1,5 @@
-//! What a text refers to: links of markdown, wiki links, addresses on the web, papers by DOI and arXiv number; and the
-//! links that a document states outside its text (HTML, mail).
+//! References in a text: Markdown links, wiki links, web addresses, papers by DOI and arXiv number; and the links that a
+//! document states outside its text (HTML, mail).
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::graph::extract::part::{Finding, Holders, Maker, shared, stem_alias};
 use crate::graph::extract::{Text, people, relation};
 use crate::model::{BlockKind, Document, FileKind, LinkKind, StoredChunk};
 
-/// Longest target that is taken for one.
+/// Longest accepted link target.
 const MOST_TARGET: usize = 1_000;
 
 /// `[label](target "title")`, `[label]: target`, `<https://...>`, `[[Page#heading|label]]`, `https://...`, by group.
@@ -18,14 +18,14 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         r#"\[[^\]\n]{0,300}\]\(\s*<?(?P<inline>[^\s<>()]+(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+["'][^\n]*?["'])?\s*\)"#,
         r"(?m:^[ ]{0,3}\[[^\]\n^][^\]\n]{0,200}\]:\s*<?(?P<definition>[^\s<>]+)>?)",
-        // In a row of a table the bar is written otherwise, so that it ends no cell.
+        // In table rows the bar is written `¦`, so that it does not end a cell.
         r"\[\[(?P<wiki>[^\[\]\n|¦]{1,200})(?:[|¦][^\[\]\n]*)?\]\]",
         r#"(?P<bare>https?://[^\s<>"'`\[\]{}|\\^]+)"#,
     ];
     Regex::new(&parts.join("|")).expect("a constant that a test compiles")
 });
 
-/// A DOI, and an arXiv number of the present form.
+/// A DOI, or an arXiv number in the current form.
 static PAPER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?P<doi>\b10\.\d{4,9}/[-._;()/:A-Za-z0-9]+)|(?i:\barxiv(?:\.org/(?:abs|pdf)/|:\s?))(?P<arxiv>\d{4}\.\d{4,5})",
@@ -33,10 +33,10 @@ static PAPER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant that a test compiles")
 });
 
-/// Reads a text.
+/// Extracts the references of a text.
 pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
     let is_markup = matches!(maker.reading.record.kind, FileKind::Markup | FileKind::Text | FileKind::Notebook);
-    // What stands in code is an example more often than a link.
+    // Links in code are examples more often than references.
     let is_code = matches!(text.kind, Some(BlockKind::Code));
     for found in LINK.captures_iter(text.text) {
         let Some(whole) = found.get(0) else { continue };
@@ -70,7 +70,7 @@ fn paper(kind: &str, number: &str, evidence: Finding, maker: &mut Maker<'_>) {
     maker.refers(shared("Paper", format!("{kind}:{number}"), &number), relation::CITES, 0.95, evidence);
 }
 
-/// Reads what the document states outside its text.
+/// Extracts the links that the document states outside its text.
 pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
     let mut holders = Holders::new(maker.reading.chunks);
     for link in &document.links {
@@ -91,10 +91,10 @@ pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
     }
 }
 
-/// A page by its name, or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. One that begins at the root or beside
-/// the file is a path: `[[/folder/Page]]`, `[[../Page]]`.
+/// Adds a wiki link: a page by name, or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. A link that starts at
+/// the root or relative to the file is a path: `[[/folder/Page]]`, `[[../Page]]`.
 fn wiki(page: &str, evidence: Finding, maker: &mut Maker<'_>) {
-    // Within a table the bar before a label has a backslash before it.
+    // In tables the bar before a label has a backslash before it.
     let page = page.split('#').next().unwrap_or_default().trim().trim_end_matches('\\').trim_end();
     let page = page.strip_suffix(".md").unwrap_or(page);
     let (folder, name) = page.rsplit_once('/').unwrap_or(("", page));
@@ -114,7 +114,7 @@ fn wiki(page: &str, evidence: Finding, maker: &mut Maker<'_>) {
     maker.points_within(&alias, &folders.join("/"), evidence);
 }
 
-/// A file, a page of the web, or a person.
+/// Adds a link to a file, a web page or a person.
 fn target_of(target: &str, confidence: f32, evidence: Finding, maker: &mut Maker<'_>) {
     if target.is_empty() || target.len() > MOST_TARGET || target.starts_with('#') {
         return;
@@ -141,7 +141,7 @@ fn target_of(target: &str, confidence: f32, evidence: Finding, maker: &mut Maker
     }
 }
 
-/// An address without what may be secret in it: name and password, query, fragment.
+/// Returns an address without parts that may be secret: credentials, query, fragment.
 fn url(scheme: &str, rest: &str) -> Option<String> {
     let rest = rest.strip_prefix("//")?.split(['?', '#']).next()?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -1,7 +1,7 @@
-//! One file to what it says in the graph: its place, its headings and passages, and what its text refers to.
+//! Extracts the graph part of one file: its place, its headings and passages, and the references in its text.
 //!
-//! Pure: it is given the passages of the index and, for formats that are cheap to read again, the document itself. Every
-//! edge names the chunk it was found in and how sure it is.
+//! Pure: the input is the passages of the index and, for formats that are cheap to parse again, the document itself. Edges
+//! found in text name their chunk and a confidence.
 
 mod code;
 mod derived;
@@ -20,7 +20,7 @@ use crate::model::{Document, FileKind, FileRecord, StoredChunk};
 
 pub(crate) use part::{Lies, WITHIN, file_key, is_name, lies};
 
-/// Version of what is made of a file: raise it with every change here, and every file is read again.
+/// Version of the extraction. Raise it with every change here, so that every file is read again.
 pub(crate) const VERSION: u32 = 3;
 
 /// Relations of the warehouse.
@@ -41,33 +41,33 @@ pub(crate) mod relation {
     pub(crate) const AUTHORED_BY: &str = "authored_by";
     /// File to tag.
     pub(crate) const TAGGED: &str = "tagged";
-    /// File to the first file of the same content.
+    /// File to a file with the same content.
     pub(crate) const DUPLICATE_OF: &str = "duplicate_of";
-    /// File to the file that it was made from.
+    /// File to its source file.
     pub(crate) const DERIVED_FROM: &str = "derived_from";
-    /// Service to call.
+    /// Service to RPC.
     pub(crate) const HAS_RPC: &str = "has_rpc";
-    /// Call to the message that it takes.
+    /// RPC to its request message.
     pub(crate) const TAKES: &str = "takes";
-    /// Call to the message that it gives.
+    /// RPC to its response message.
     pub(crate) const RETURNS: &str = "returns";
 }
 
-/// What is known of a file.
+/// The input of the extraction of one file.
 pub(crate) struct Reading<'a> {
     pub(crate) record: &'a FileRecord,
     /// Its passages, by ordinal.
     pub(crate) chunks: &'a [StoredChunk],
-    /// The document, where it was read again.
+    /// The document, if it was read again.
     pub(crate) document: Option<&'a Document>,
 }
 
-/// Says whether a file of this kind is read again: where its format is cheap, and the passages do not say all.
+/// Returns whether files of this kind are read again: formats that are cheap to parse and not fully covered by passages.
 pub(crate) fn is_reread(kind: FileKind) -> bool {
     matches!(kind, FileKind::Text | FileKind::Markup | FileKind::Web | FileKind::Code | FileKind::Data | FileKind::Mail)
 }
 
-/// Returns what a file says.
+/// Returns the graph part of a file.
 pub(crate) fn part(reading: &Reading<'_>) -> crate::model::GraphPart {
     let mut maker = Maker::new(reading);
     maker.place();
@@ -95,7 +95,7 @@ pub(crate) fn part(reading: &Reading<'_>) -> crate::model::GraphPart {
     maker.finish()
 }
 
-/// Returns what a folder says: that it is there, and what it lies in.
+/// Returns the graph part of a folder: the folder itself and its parent.
 pub(crate) fn folder(path: &Path, root: &Path) -> crate::model::GraphPart {
     let shown = path.to_string_lossy();
     let name = path.file_name().map_or_else(|| shown.clone().into_owned(), |it| it.to_string_lossy().into_owned());
@@ -119,22 +119,22 @@ pub(crate) fn folder(path: &Path, root: &Path) -> crate::model::GraphPart {
     part
 }
 
-/// Text as it stands in a file, with where it stands.
+/// A text of a file, with its place.
 pub(crate) struct Text<'a> {
     pub(crate) text: &'a str,
     pub(crate) kind: Option<crate::model::BlockKind>,
     pub(crate) anchor: &'a crate::model::Anchor,
-    /// The chunk that holds it.
+    /// The chunk that contains it.
     pub(crate) chunk: Option<&'a StoredChunk>,
 }
 
 impl Text<'_> {
-    /// What was found at these bytes of the text.
+    /// Returns the evidence for these bytes of the text.
     fn found(&self, range: std::ops::Range<usize>) -> Finding {
         part::finding(self, range)
     }
 
-    /// `key: value` lines of facts about the file.
+    /// Returns the `key: value` lines of the file's metadata.
     fn facts(&self) -> BTreeMap<String, (String, std::ops::Range<usize>)> {
         let mut facts = BTreeMap::new();
         let mut at = 0;

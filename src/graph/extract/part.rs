@@ -1,4 +1,4 @@
-//! Collects nodes and edges of one file: each once, up to a bound, with the chunk they were found in.
+//! Collects the nodes and edges of one file: each once, up to a limit, with the chunk that contains it.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,56 +7,56 @@ use std::path::{Component, Path, PathBuf};
 use crate::graph::extract::{Reading, Text, derived, relation};
 use crate::model::{Anchor, Chunk, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
 
-/// Nodes, and edges, of one file at most: a list of a million links is no part of anybody's graph.
+/// Most nodes, and most edges, of one file; a list of a million links is useless in a graph.
 const MOST: usize = 20_000;
-/// Begins the aliases of files by name.
+/// Prefix of aliases by file name.
 const STEM: &str = "stem:";
-/// Attribute of an edge to files of a name: the folders that were named before it, of which the last ones are meant.
+/// Attribute of an edge to files by name: the folders that qualify the name, as the end of the file's folder path.
 pub(crate) const WITHIN: &str = "within";
-/// Longest name that is kept.
+/// Longest stored name, in characters.
 const MOST_NAME: usize = 200;
 
-/// Where something was found.
+/// The evidence of a reference.
 pub(super) type Finding = Option<GraphEvidence>;
 
-/// The key of a file: it keeps it when it is renamed.
+/// Returns the key of a file, which renames do not change.
 pub(crate) fn file_key(id: FileId) -> String {
     format!("file:{id}")
 }
 
-/// The key of a folder.
+/// Returns the key of a folder.
 pub(crate) fn folder_key(path: &Path) -> String {
     format!("folder:{}", path.display())
 }
 
-/// The alias of whatever file lies at a path.
+/// Returns the alias of the file at a path.
 pub(super) fn path_alias(path: &Path) -> String {
     format!("path:{}", path.display())
 }
 
-/// The alias of files of a name in a root, as wiki links have it.
+/// Returns the alias of all files with this name in a root, for wiki links.
 pub(super) fn stem_alias(root: &Path, stem: &str) -> String {
     format!("{STEM}{}:{}", root.display(), stem.trim().to_lowercase())
 }
 
-/// Says whether an alias is the name of files, of which the nearest is meant.
+/// Returns whether an alias is a file name, which resolves to the nearest file.
 pub(crate) fn is_name(alias: &str) -> bool {
     alias.starts_with(STEM)
 }
 
-/// How a file of a name lies to the folders that were named before it.
+/// The position of a file relative to the folders that qualify its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lies {
     /// In other folders.
     Elsewhere,
-    /// In folders that end like them.
+    /// In folders that end with them.
     Within,
-    /// In them, from the root on.
+    /// In exactly these folders, from the root.
     Exactly,
 }
 
-/// Says how a file that has an alias by its name lies to folders, which are relative to some folder above. Case never
-/// counts, as it does not in names.
+/// Compares the folder of a file, which has `alias` by its name, with qualifying folders. These are relative to some
+/// ancestor. Case is ignored, as in names.
 pub(crate) fn lies(alias: &str, path: &Path, folders: &str) -> Lies {
     let lower = |it: Option<&Path>| it.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default();
     let (parent, wanted) = (lower(path.parent()), format!("/{}", folders.to_lowercase()));
@@ -69,13 +69,13 @@ pub(crate) fn lies(alias: &str, path: &Path, folders: &str) -> Lies {
     }
 }
 
-/// A node that more than one file may state.
+/// Makes a node that several files may state.
 pub(super) fn shared(entity_type: &str, key: String, name: &str) -> GraphNode {
     let name = name.chars().take(MOST_NAME).collect();
     GraphNode { key, entity_type: entity_type.into(), name, ..GraphNode::default() }
 }
 
-/// The evidence of something at these bytes of a text: bytes of the file where the text is the file's own, else of the
+/// Returns the evidence for these bytes of a text: bytes of the file if the text is verbatim, otherwise bytes of the
 /// chunk's text.
 pub(super) fn finding(text: &Text<'_>, range: Range<usize>) -> Finding {
     let chunk = &text.chunk?.chunk;
@@ -87,10 +87,10 @@ pub(super) fn finding(text: &Text<'_>, range: Range<usize>) -> Finding {
     Some(GraphEvidence { chunk_id: chunk.id.0.clone(), start: number(start), end: number(end) })
 }
 
-/// Times that some words are looked for in a passage.
+/// Most occurrences of the same words checked in a passage.
 const MOST_TIMES: usize = 100;
 
-/// The byte of the text of a chunk at which these bytes of a text stand: of the same words on several pages those on its own.
+/// Returns the position of these bytes in the chunk. Among equal words, those on the page of the text count.
 fn held(text: &Text<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
     if text.kind.is_none() {
         return Some(chunk.body_start as usize + range.start);
@@ -102,7 +102,7 @@ fn held(text: &Text<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
     here.next().or_else(|| all().next())
 }
 
-/// See the module.
+/// Collects the graph part of one file.
 pub(super) struct Maker<'a> {
     pub(super) reading: &'a Reading<'a>,
     pub(super) key: String,
@@ -119,14 +119,14 @@ impl<'a> Maker<'a> {
         Maker { reading, key, path, part: GraphPart::default(), keys: HashSet::new(), joined: HashSet::new() }
     }
 
-    /// Adds a node; the first of a key counts.
+    /// Adds a node, unless one with its key exists.
     pub(super) fn node(&mut self, node: GraphNode) {
         if self.part.nodes.len() < MOST && self.keys.insert(node.key.clone()) {
             self.part.nodes.push(node);
         }
     }
 
-    /// Adds an edge; the first of its relation between two ends counts.
+    /// Adds an edge, unless one with its relation and ends exists.
     pub(super) fn edge(&mut self, ends: (&str, &str), relation: &str, confidence: f32, evidence: Finding) {
         let (source, target) = (ends.0.to_string(), ends.1.to_string());
         let relation = relation.to_string();
@@ -134,7 +134,7 @@ impl<'a> Maker<'a> {
     }
 
     fn add(&mut self, edge: GraphEdge) {
-        // The same name in other folders is another end.
+        // The same name in other folders is a different end.
         let within = edge.attributes.first().map(|it| it.1.clone()).unwrap_or_default();
         let is_new = || (edge.relation.clone(), edge.source.clone(), format!("{}\0{within}", edge.target));
         if self.part.edges.len() < MOST && self.joined.insert(is_new()) {
@@ -149,13 +149,13 @@ impl<'a> Maker<'a> {
         self.edge((&source, &target), relation, confidence, evidence);
     }
 
-    /// Adds an edge from the file to whatever has this alias, now or later.
+    /// Adds an edge from the file to the present or future owner of this alias.
     pub(super) fn points(&mut self, alias: &str, relation: &str, confidence: f32, evidence: Finding) {
         let source = self.key.clone();
         self.edge((&source, alias), relation, confidence, evidence);
     }
 
-    /// Adds a link from the file to whatever has this name and lies in these folders, now or later.
+    /// Adds a link from the file to the present or future file with this name in these folders.
     pub(super) fn points_within(&mut self, alias: &str, folders: &str, evidence: Finding) {
         let attributes = (!folders.is_empty()).then(|| (WITHIN.to_string(), folders.to_string()));
         self.add(GraphEdge {
@@ -173,7 +173,7 @@ impl<'a> Maker<'a> {
         self.part.aliases.push((alias, self.key.clone()));
     }
 
-    /// The alias of the file that a relative path means, seen from this file.
+    /// Returns the alias of the file at a path relative to this file.
     pub(super) fn beside(&self, relative: &str) -> Option<String> {
         let folder = self.path.parent()?;
         let mut path = if relative.starts_with('/') { self.reading.record.root.clone() } else { folder.to_path_buf() };
@@ -189,7 +189,7 @@ impl<'a> Maker<'a> {
         Some(path_alias(&path))
     }
 
-    /// The file itself: where it lies, what it is called, what it holds.
+    /// Adds the file itself: its path, name and metadata.
     pub(super) fn place(&mut self) {
         let record = self.reading.record;
         let text = |key: &str, value: String| (key.to_string(), value);
@@ -218,7 +218,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Headings and passages.
+    /// Adds headings and passages.
     pub(super) fn outline(&mut self) {
         let id = self.reading.record.id;
         let name = self.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
@@ -241,7 +241,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The texts to look at: those of the document where it was read again, else those of the passages.
+    /// Returns the texts to read: those of the document if it was read again, else those of the passages.
     pub(super) fn texts(&self) -> Vec<Text<'a>> {
         let reading = self.reading;
         match reading.document {
@@ -272,7 +272,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// A chunk as evidence of itself.
+/// Returns a whole chunk as evidence.
 fn whole(stored: &StoredChunk) -> GraphEvidence {
     let anchor = &stored.chunk.anchor;
     let number = |it: Option<u64>| it.and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
@@ -283,12 +283,11 @@ fn whole(stored: &StoredChunk) -> GraphEvidence {
     }
 }
 
-/// Texts that no passage holds cost a look through all of them; after so many only those around the last one are looked at.
+/// A text without a passage costs a scan of all passages. After so many, only passages near the last match are searched.
 const MOST_MISSES: usize = 200;
 const AROUND: usize = 8;
 
-/// Finds the passages that hold the texts of a document, which come in their order: each is looked for from where the last
-/// one was found.
+/// Finds the passages that contain the texts of a document. Texts come in order, so each search starts at the last match.
 pub(super) struct Holders<'a> {
     chunks: &'a [StoredChunk],
     at: usize,
@@ -300,7 +299,7 @@ impl<'a> Holders<'a> {
         Holders { chunks, at: 0, misses: 0 }
     }
 
-    /// The chunk that holds a block: by its bytes where both have such, else by its first words.
+    /// Returns the chunk that contains a block: by byte offsets if both have them, else by its first words.
     fn of_block(&mut self, text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
         let holds = |start: u64, it: &StoredChunk| {
             let (first, last) = (it.chunk.anchor.byte_start, it.chunk.anchor.byte_end);
@@ -314,11 +313,11 @@ impl<'a> Holders<'a> {
         by_bytes.or_else(|| self.find(|it| it.chunk.text.contains(begin))).or(self.chunks.first())
     }
 
-    /// The first chunk of which this is so.
+    /// Returns the first chunk that satisfies `is_so`.
     pub(super) fn find(&mut self, is_so: impl Fn(&StoredChunk) -> bool) -> Option<&'a StoredChunk> {
         let all = self.chunks.len();
         let most = if self.misses < MOST_MISSES { all } else { AROUND.min(all) };
-        // Neighbours overlap: the one before may hold it too.
+        // Neighbors overlap, so the previous one may contain it too.
         let from = self.at.saturating_sub(1);
         let found = (from..from + most).map(|it| it % all).find(|it| is_so(&self.chunks[*it]));
         match found {
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_looked_for_from_where_the_last_one_was_found() {
+    fn chunk_search_starts_at_last_match() {
         let chunks = ["a yes", "b", "c yes", "d"].map(chunk);
         let mut holders = Holders::new(&chunks);
         let mut check = |text: &str, expected: &str| {
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_stand_nowhere_are_not_looked_for_for_ever() {
+    fn search_for_missing_texts_is_bounded() {
         let chunks: Vec<StoredChunk> = (0..1_000).map(|it| chunk(&format!("{it} {}", "x".repeat(9_000)))).collect();
         let mut holders = Holders::new(&chunks);
         let begun = std::time::Instant::now();

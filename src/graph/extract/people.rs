@@ -1,4 +1,4 @@
-//! Who wrote a file, who is named in it, and its tags.
+//! Extracts authors, mentioned people and tags.
 
 use std::sync::LazyLock;
 
@@ -16,16 +16,16 @@ static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
 static TAG: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?:^|\s)#([\p{L}][\p{L}\p{N}_/-]{1,40})").expect("a constant that a test compiles"));
 
-/// Facts that name whoever wrote the file.
+/// Metadata keys of authors.
 const AUTHORS: [&str; 5] = ["author", "authors", "creator", "from", "last_author"];
-/// Facts that name others.
+/// Metadata keys of other people.
 const OTHERS: [&str; 2] = ["to", "cc"];
-/// Facts that hold tags.
+/// Metadata keys of tags.
 const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
 
-/// Reads a text.
+/// Extracts people and tags of a text.
 pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
-    // Of a format that was not read again the first passage begins with the facts.
+    // If the document was not read again, its first passage begins with the metadata.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
     if text.kind == Some(BlockKind::Metadata) || is_first {
         facts(text, maker);
@@ -48,7 +48,7 @@ fn facts(text: &Text<'_>, maker: &mut Maker<'_>) {
     for (key, (value, range)) in text.facts() {
         let evidence = text.found(range);
         let relation = match key.as_str() {
-            // A passage that begins with `From: Larkmouth` in a text is no letter.
+            // A line such as `From: Larkmouth` in another format is no mail header.
             "from" | "to" | "cc" if !is_mail => continue,
             it if AUTHORS.contains(&it) => relation::AUTHORED_BY,
             it if OTHERS.contains(&it) => relation::MENTIONS,
@@ -76,8 +76,8 @@ fn tagged(tag: &str, confidence: f32, evidence: Finding, maker: &mut Maker<'_>) 
     }
 }
 
-/// Somebody by mail address, or by name where there is none. The name beside an address belongs to the file that has it,
-/// so it is an attribute and not the name of the entity.
+/// Adds a person by mail address, or by name if there is none. The display name beside an address belongs to the file, so
+/// it is an attribute and not the name of the entity.
 pub(super) fn person(
     who: &str,
     called: &str,

@@ -1,4 +1,4 @@
-//! Protocol buffers: services with their calls, and messages.
+//! Extracts services, RPCs and messages of protocol buffer files.
 
 use std::sync::LazyLock;
 
@@ -18,14 +18,14 @@ static STATEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&parts.join("|")).expect("a constant that a test compiles")
 });
 
-/// Reads the whole file: what a service holds may lie in the texts behind its head.
+/// Reads the whole file, because the body of a service may be in later texts than its head.
 pub(super) fn read(texts: &[Text<'_>], maker: &mut Maker<'_>) {
     let mut package = String::new();
     let mut service: Option<String> = None;
     for text in texts {
         for found in STATEMENT.captures_iter(text.text) {
             let Some(whole) = found.get(0) else { continue };
-            // A comment says much about services and calls.
+            // Comments often mention services and calls.
             if is_comment(text.text, whole.start()) {
                 continue;
             }
@@ -55,7 +55,7 @@ fn is_comment(text: &str, at: usize) -> bool {
 }
 
 fn qualified(package: &str, name: &str) -> String {
-    // A name with dots is qualified already.
+    // A name with dots is already qualified.
     if package.is_empty() || name.contains('.') { name.to_string() } else { format!("{package}.{name}") }
 }
 

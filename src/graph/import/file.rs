@@ -1,7 +1,7 @@
-//! A graph file as it is written, gone through from its beginning to its end as often as there are things to take out of it.
+//! Reads a graph file in several passes, one for each kind of item.
 //!
-//! A file of a million edges is never held as anything but its text: of each kind one item is made at a time, and what the
-//! others say is only skipped. A pass more costs less than the memory of all edges at once.
+//! A file of a million edges is held in memory only as text. Each pass builds one item at a time and skips the other kinds.
+//! A further pass costs less than the memory of all edges at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::model::GraphSchema;
 
-/// How a node is named.
+/// A reference to a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Id {
@@ -50,7 +50,7 @@ pub(super) struct Edge {
     #[serde(default)]
     pub(super) attributes: BTreeMap<String, Value>,
     pub(super) evidence: Option<Evidence>,
-    /// The fact that it was derived from.
+    /// The fact from which it was derived.
     pub(super) fact: Option<Id>,
 }
 
@@ -79,27 +79,27 @@ pub(super) struct Fact {
     pub(super) confidence: Option<f32>,
 }
 
-/// What comes first, because all else names it.
+/// The items read first, because all others refer to them.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) nodes: Vec<Node>,
     pub(super) schemas: Vec<GraphSchema>,
-    /// Whether there is a list of edges, and one of facts.
+    /// Whether there is a list of edges, and a list of facts.
     pub(super) has_edges: bool,
     pub(super) has_facts: bool,
 }
 
-/// Is given an item with its number; says whether there should be more.
+/// Receives an item with its index; returns whether to continue.
 type Take<'a, T> = &'a mut dyn FnMut(usize, T) -> bool;
 
-/// Reads nodes and schemas, and makes sure that the rest is JSON.
+/// Reads nodes and schemas, and validates the rest as JSON.
 pub(super) fn head(text: &str) -> Result<Head> {
     let mut head = Head::default();
     go_through(text, Pass::Head(&mut head))?;
     Ok(head)
 }
 
-/// Hands over every edge, until one is refused.
+/// Hands over every edge, until `take` fails.
 pub(super) fn edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result<()>) -> Result<()> {
     let mut taken = Ok(());
     let mut keep = |number, edge| {
@@ -110,7 +110,7 @@ pub(super) fn edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result<()>)
     taken.and(read)
 }
 
-/// Hands over every fact, until one is refused.
+/// Hands over every fact, until `take` fails.
 pub(super) fn facts(text: &str, mut take: impl FnMut(usize, Fact) -> Result<()>) -> Result<()> {
     let mut taken = Ok(());
     let mut keep = |number, fact| {
@@ -152,7 +152,7 @@ impl List {
     }
 }
 
-/// What one way through the file takes.
+/// The items that one pass reads.
 enum Pass<'a> {
     Head(&'a mut Head),
     Edges(Take<'a, Edge>),
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for Pass<'_> {
     }
 }
 
-/// The items of a list, one at a time.
+/// Reads the items of a list one at a time.
 struct Each<'a, T> {
     take: Take<'a, T>,
 }
@@ -223,7 +223,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Each<'_, T> {
         let mut number = 0;
         while let Some(item) = list.next_element()? {
             if !(self.take)(number, item) {
-                // Whoever refused it knows better why.
+                // The caller has a better error.
                 return Err(A::Error::custom("refused"));
             }
             number += 1;

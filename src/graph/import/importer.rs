@@ -1,4 +1,4 @@
-//! Items of a graph file to nodes and edges, with the names by which one item means another.
+//! Converts the items of a graph file to nodes and edges, and resolves references between items.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::graph::import::file::{Edge, Evidence, Fact, Id, Node};
 use crate::graph::import::{PART_ITEMS, TakePart, attributes};
 use crate::model::{AT_TIME, GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphRelation, GraphSchema, IN_CONTEXT};
 
-/// Type of a context that nobody described.
+/// Type of a context without a node of its own.
 const CONTEXT: &str = "Context";
-/// Type of a time that nobody described.
+/// Type of a time without a node of its own.
 const TIME: &str = "Time";
 
-/// Collects a part, and hands it on when it is full.
+/// Collects a part, and hands it over when it is full.
 pub(super) struct Importer<'a> {
     name: &'a str,
     schemas: Vec<GraphSchema>,
     keys: HashSet<Arc<str>>,
-    /// Keys by number.
+    /// Keys by node number.
     numbers: HashMap<u32, Arc<str>>,
-    /// Keys by name; none when several have it.
+    /// Keys by name; `None` when several nodes share it.
     names: HashMap<Arc<str>, Option<Arc<str>>>,
     part: GraphPart,
-    /// Whether a part was handed on: a graph has one at least.
+    /// Whether a part was handed over; every graph has at least one.
     has_begun: bool,
     take: TakePart<'a>,
 }
@@ -57,7 +57,7 @@ impl<'a> Importer<'a> {
         importer
     }
 
-    /// Takes the nodes. Those with numbers come in their order, so that each gets the one it asks for.
+    /// Adds the nodes. Numbered nodes come in the order of their numbers, so that each gets its requested number.
     pub(super) fn nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
         nodes.sort_by_key(|it| if let Some(Id::Number(number)) = it.id { number } else { u32::MAX });
         for node in nodes {
@@ -74,7 +74,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Hands on what is left.
+    /// Hands over the remaining items.
     pub(super) fn end(mut self) -> Result<()> {
         let is_empty = self.part.edges.is_empty() && self.part.nodes.is_empty();
         if is_empty && self.has_begun { Ok(()) } else { self.hand_on() }
@@ -115,7 +115,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// The schema of the import that alone has such a type or relation.
+    /// Returns the only schema of the import that declares this type or relation.
     fn schema_of(&self, name: &str) -> String {
         let has = |it: &&GraphSchema| {
             it.types.iter().any(|it| it.name == name) || it.relations.iter().any(|it| it.name == name)
@@ -127,7 +127,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The key that a field of an item means.
+    /// Resolves a reference in a field to a key.
     fn find(&self, field: &str, id: &Id) -> Result<String> {
         let found =
             match id {
@@ -141,15 +141,15 @@ impl<'a> Importer<'a> {
 
     fn called(&self, text: &str) -> Result<String> {
         if text.trim().is_empty() {
-            return Err(Error::invalid("is empty, where a node has to be named"));
+            return Err(Error::invalid("is empty, but must name a node"));
         }
         if self.keys.contains(text) {
             return Ok(text.to_string());
         }
         match self.names.get(text) {
             Some(Some(key)) => Ok(key.to_string()),
-            Some(None) => Err(Error::invalid(format!("several nodes are called `{text}`")).hint("name it by its id")),
-            // It may be an entity that is in the graph already.
+            Some(None) => Err(Error::invalid(format!("several nodes are named `{text}`")).hint("use its id")),
+            // It may be an entity that already exists in the graph.
             None => Ok(text.to_string()),
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// A fact node, an edge for each field, its contexts and times, and the edge between its two endpoints.
+    /// Adds a fact node, an edge for each field, its contexts and times, and the edge between its two endpoints.
     pub(super) fn fact(&mut self, number: usize, fact: Fact) -> Result<()> {
         let relation = label("relation", fact.relation)?;
         let key = match &fact.id {
@@ -180,7 +180,7 @@ impl<'a> Importer<'a> {
             None => format!("{}#fact-{number}", self.name),
         };
         if key.is_empty() {
-            return Err(Error::invalid("is empty, where the fact has to be named").field("id"));
+            return Err(Error::invalid("is empty, but must name the fact").field("id"));
         }
         let schema = if fact.schema.is_empty() { self.schema_of(&relation) } else { fact.schema };
         let fields = self.fields(fact.fields)?;
@@ -217,18 +217,18 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// The keys that the fields of a fact mean.
+    /// Resolves the fields of a fact to keys.
     fn fields(&self, fields: serde_json::Map<String, Value>) -> Result<Vec<(String, String)>> {
         let read = |(field, value): (String, Value)| -> Result<(String, String)> {
             let id = Id::deserialize(&value)
-                .map_err(|_| Error::invalid(format!("field `{field}` names no entity: found {value}")))?;
+                .map_err(|_| Error::invalid(format!("field `{field}` does not name an entity: found {value}")))?;
             let key = self.find(&format!("fields.{field}"), &id)?;
             Ok((field, key))
         };
         fields.into_iter().map(read).collect()
     }
 
-    /// The key of a context or time, which is made when it is not there.
+    /// Returns the key of a context or time, and creates it if necessary.
     fn world(&mut self, described: &str, name: &str) -> Result<String> {
         if self.names.contains_key(name) {
             return self.called(name);
@@ -241,7 +241,7 @@ impl<'a> Importer<'a> {
         Ok(key)
     }
 
-    /// What the two endpoint fields hold: those that the schema names, else the first two.
+    /// Returns the values of the endpoint fields: those named by the schema, else the first two.
     fn endpoints(&self, schema: &str, relation: &str, fields: &[(String, String)]) -> Option<(String, String)> {
         let signature = self.schemas.iter().find(|it| it.name == schema);
         let signature = signature.and_then(|it| it.relations.iter().find(|it| it.name == relation));
@@ -256,10 +256,10 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// A type or a relation, which must not be empty.
+/// Checks that a type or relation is not empty.
 fn label(field: &str, text: String) -> Result<String> {
     match text.trim().is_empty() {
-        true => Err(Error::invalid("is empty, where a relation has to be named").field(field)),
+        true => Err(Error::invalid("is empty, but must name a relation").field(field)),
         false => Ok(text),
     }
 }

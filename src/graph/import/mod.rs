@@ -1,4 +1,4 @@
-//! JSON to what a source says: nodes, edges, facts, schemas.
+//! Converts JSON to graph parts: nodes, edges, facts, schemas.
 //!
 //! ```json
 //! {"nodes": [{"id": 0, "type": "Node", "name": "a", "attributes": {"size": "3"}}],
@@ -7,10 +7,10 @@
 //!  "schemas": [{"name": "Fam", "types": [{"name": "Person"}], "relations": []}]}
 //! ```
 //!
-//! A node is named by its number, its key (a text as `id`), or its name where no other node of the import has it. Edges may
-//! also name entities by the keys that they have in the graph already.
+//! A node is referenced by its number, its key (a text as `id`), or its name if it is unique in the import. Edges may also
+//! reference entities of the graph by their keys.
 //!
-//! What is made of the text is handed on in parts of bounded size, so that no more than one of them is in memory.
+//! The result is handed over in parts of bounded size, so that only one of them is in memory.
 
 mod file;
 mod importer;
@@ -25,16 +25,16 @@ use crate::error::{Error, Result};
 use crate::graph::import::importer::Importer;
 use crate::model::GraphPart;
 
-/// Edges of one part, and nodes: what is replaced and read at a time.
+/// Most edges, and most nodes, of one part, the unit of storage.
 pub(super) const PART_ITEMS: usize = 20_000;
 
-/// Is given the parts of a graph, in their order.
+/// Receives the parts of a graph in order.
 pub(crate) type TakePart<'a> = &'a mut dyn FnMut(GraphPart) -> Result<()>;
 
-/// Reads a graph that is to be called `name`, in parts of bounded size. What was handed over before an error is no graph.
+/// Parses the import `name` into parts of bounded size. After an error, parts already handed over are invalid.
 ///
 /// # Errors
-/// `InvalidArgument` naming what is wrong and where; what `take` says.
+/// `InvalidArgument` naming the problem and its place; errors of `take`.
 pub(crate) fn each(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
     let head = file::head(text)?;
     let (has_edges, has_facts) = (head.has_edges, head.has_facts);
@@ -47,7 +47,7 @@ pub(crate) fn each(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
         })?;
     }
     if has_facts {
-        // After all edges, wherever they stand in the file: the first fact names contexts and times that they must not see.
+        // After all edges, in any file order: facts create contexts and times that edges must not resolve to.
         file::facts(text, |number, it| {
             importer.fact(number, it).map_err(|error| at(error, "facts", number))?;
             importer.hand_on_when_full()
@@ -56,7 +56,7 @@ pub(crate) fn each(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
     importer.end()
 }
 
-/// The same at once, for a graph that is known to be small.
+/// Parses a small graph at once.
 ///
 /// # Errors
 /// As [`each`].
@@ -69,10 +69,10 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<GraphPart>> {
     Ok(parts)
 }
 
-/// Hands a part on in several, the nodes in the first.
+/// Splits a part, with all nodes in the first piece.
 ///
 /// # Errors
-/// What `take` says.
+/// Errors of `take`.
 pub(crate) fn cut(mut part: GraphPart, take: TakePart<'_>) -> Result<()> {
     let mut edges = std::mem::take(&mut part.edges).into_iter();
     part.edges.extend(edges.by_ref().take(PART_ITEMS));
@@ -83,7 +83,7 @@ pub(crate) fn cut(mut part: GraphPart, take: TakePart<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An error with the item that it is about; what it says of a part of that stays.
+/// Adds the index of an item to its error; the field within the item is kept.
 fn at(error: Error, list: &str, number: usize) -> Error {
     let place = match &error.field {
         Some(part) => format!("{list}[{number}].{part}"),
@@ -92,12 +92,12 @@ fn at(error: Error, list: &str, number: usize) -> Error {
     Error { message: format!("`{place}`: {}", error.message), ..error }.field(place)
 }
 
-/// Attributes as texts; what has parts is refused.
+/// Converts attribute values to texts; refuses nested values.
 pub(super) fn attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
     let text = |(key, value): (&String, &Value)| match value {
         Value::String(text) => Ok((key.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((key.clone(), value.to_string())),
-        _ => Err(Error::invalid(format!("attribute `{key}` is no text, number or truth value"))),
+        _ => Err(Error::invalid(format!("attribute `{key}` is not a text, number or boolean"))),
     };
     map.iter().map(text).collect()
 }

@@ -4,14 +4,14 @@ use crate::error::ErrorCode;
 use crate::graph::import::{PART_ITEMS, each, read};
 use crate::model::GraphPart;
 
-/// A chain of so many edges, as text.
+/// A chain of `edges` edges, as JSON.
 fn chain(edges: usize) -> String {
     let nodes: Vec<Value> = (0..=edges).map(|it| json!({"id": it, "name": format!("n{it}")})).collect();
     let edges: Vec<Value> = (0..edges).map(|it| json!({"source": it, "target": it + 1, "type": "next"})).collect();
     json!({"edges": edges, "nodes": nodes}).to_string()
 }
 
-/// What a text says, as one part.
+/// Parses a text into one part.
 fn whole(text: &str) -> GraphPart {
     let mut whole = GraphPart::default();
     for part in read("t", text).unwrap_or_else(|error| panic!("{text}: {error}")) {
@@ -23,7 +23,7 @@ fn whole(text: &str) -> GraphPart {
 }
 
 #[test]
-fn a_large_graph_comes_in_parts_of_bounded_size_and_nothing_is_lost() {
+fn large_graph_is_split_into_bounded_parts() {
     let parts = read("t", &chain(50_000)).unwrap();
     assert!(parts.iter().all(|it| it.nodes.len() <= PART_ITEMS && it.edges.len() <= PART_ITEMS));
     let (nodes, edges): (usize, usize) =
@@ -34,7 +34,7 @@ fn a_large_graph_comes_in_parts_of_bounded_size_and_nothing_is_lost() {
 }
 
 #[test]
-fn edges_are_read_no_further_than_to_the_part_that_is_refused() {
+fn parsing_stops_at_refused_part() {
     let mut parts = 0;
     let error = each("t", &chain(100_000), &mut |_| {
         parts += 1;
@@ -44,7 +44,7 @@ fn edges_are_read_no_further_than_to_the_part_that_is_refused() {
 }
 
 #[test]
-fn the_lists_of_a_file_may_stand_in_any_order() {
+fn lists_may_appear_in_any_order() {
     let nodes = r#""nodes": [{"id": "a", "name": "Ann"}, {"id": 7, "name": "Bob"}]"#;
     let edges = r#""edges": [{"source": "Ann", "target": 7, "type": "knows"}, {"source": "a", "target": "C", "type": "knows"}]"#;
     let facts = r#""facts": [{"relation": "Parent", "fields": {"child": "Ann", "parent": 7}, "contexts": ["C"]}]"#;
@@ -52,7 +52,7 @@ fn the_lists_of_a_file_may_stand_in_any_order() {
     let text = |lists: [&str; 4]| format!("{{{}}}", lists.join(", "));
     let expected = whole(&text([nodes, edges, facts, schemas]));
     assert_eq!((expected.nodes.len(), expected.edges.len(), expected.schemas.len()), (4, 6, 1));
-    // The context of the fact is no end of an edge that stands in another list.
+    // The context of the fact must not be the end of an edge in another list.
     assert_eq!(expected.edges[1].target, "C");
     for lists in [[facts, edges, nodes, schemas], [schemas, facts, edges, nodes], [edges, nodes, schemas, facts]] {
         assert_eq!(whole(&text(lists)), expected, "{lists:?}");
@@ -60,7 +60,7 @@ fn the_lists_of_a_file_may_stand_in_any_order() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn invalid_items_are_named_with_place() {
     let node = r#""nodes": [{"id": 1, "name": "x"}, {"id": 2, "name": "x"}]"#;
     for (lists, place, said) in [
         (r#""edges": [{"source": 1, "target": "", "type": "r"}]"#, "edges[0].target", "is empty"),
@@ -90,7 +90,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn what_is_no_whole_graph_is_refused() {
+fn malformed_json_is_refused() {
     for text in ["", "[]", "7", "{\"nodes\": [", "{\"edges\": [{]}", "{\"nodes\": []} and more"] {
         assert_eq!(read("t", text).unwrap_err().code, ErrorCode::InvalidArgument, "{text}");
     }

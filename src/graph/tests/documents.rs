@@ -1,4 +1,4 @@
-//! Every example of `graph_query`, and what `graph apply` refuses.
+//! Every documented example of `graph_query`, and the refusals of `graph apply`.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn example_1_io_edges_of_flows() {
 }
 
 #[test]
-fn example_2_whether_an_edge_is_there() {
+fn example_2_check_edge() {
     let check = |target: &str| {
         let filters = json!({"semanticId": "ReviewFeedback.FL.001", "edgeType": "io", "targetId": target});
         ask(&review(), json!({"queryType": "check_edge", "filters": filters}))
@@ -46,11 +46,11 @@ fn example_2_whether_an_edge_is_there() {
     let edge = json!({"uuid": uuid, "source": "ReviewFeedback.FL.001", "target": "SubmitPRD.FN.001"});
     assert_eq!(answer, json!({"exists": true, "edge": edge}));
     assert_eq!(check("PMUser.AC.001"), json!({"exists": false}));
-    assert_eq!(check("Nobody.AC.001"), json!({"exists": false}));
+    assert_eq!(check("Missing.AC.001"), json!({"exists": false}));
 }
 
 #[test]
-fn example_3_the_io_chain_and_what_is_wrong_with_it() {
+fn example_3_io_chain_and_issues() {
     let answer = ask(&review(), json!({"queryType": "io_chain", "filters": {"fchainId": "PRDReviewChain.FC.001"}}));
     assert_eq!(
         answer,
@@ -65,7 +65,7 @@ fn example_3_the_io_chain_and_what_is_wrong_with_it() {
 }
 
 #[test]
-fn circles_duplicates_and_loose_ends_are_reported() {
+fn cycles_duplicates_and_dangling_flows_are_reported() {
     let view = wires(
         "A.FN.001 -io-> X.FL.001\nX.FL.001 -io-> B.FN.001\nB.FN.001 -io-> Y.FL.001\nY.FL.001 -io-> A.FN.001\n\
          Y.FL.001 -io-> A.FN.001\nB.FN.001 -io-> Z.FL.001\nC.FC.001 -compose-> A.FN.001\nC.FC.001 -compose-> B.FN.001",
@@ -82,7 +82,7 @@ fn circles_duplicates_and_loose_ends_are_reported() {
 }
 
 #[test]
-fn nodes_are_found_by_type_and_pattern() {
+fn nodes_filter_by_type_and_pattern() {
     let nodes = |filters: Value| {
         let answer = ask(&review(), json!({"queryType": "nodes", "filters": filters}));
         let nodes = answer["nodes"].as_array().unwrap().iter();
@@ -95,7 +95,7 @@ fn nodes_are_found_by_type_and_pattern() {
 }
 
 #[test]
-fn edges_are_found_by_either_end() {
+fn edges_filter_by_either_end() {
     let count = |filters: Value| ask(&review(), json!({"queryType": "edges", "filters": filters}))["count"].clone();
     assert_eq!(count(json!({"targetId": "ReviewFeedback.FL.001"})), 1);
     assert_eq!(count(json!({"semanticId": "ReviewFeedback.FL.001"})), 3);
@@ -106,7 +106,7 @@ fn edges_are_found_by_either_end() {
 }
 
 #[test]
-fn what_a_query_needs_is_named_and_a_wrong_id_has_a_near_one() {
+fn missing_filter_is_named_and_wrong_id_gets_suggestion() {
     for (args, field) in [
         (json!({"queryType": "check_edge"}), "filters.semanticId"),
         (json!({"queryType": "io_chain", "filters": {}}), "filters.fchainId"),
@@ -123,7 +123,7 @@ fn what_a_query_needs_is_named_and_a_wrong_id_has_a_near_one() {
 }
 
 #[test]
-fn a_filter_with_nothing_in_it_is_refused_by_its_name() {
+fn empty_filter_is_refused_by_name() {
     for (query, name, others) in [
         ("io_chain", "fchainId", json!({})),
         ("check_edge", "semanticId", json!({"targetId": "SubmitPRD.FN.001"})),
@@ -145,7 +145,7 @@ fn a_filter_with_nothing_in_it_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_change_is_refused_edge_by_edge_with_the_reason() {
+fn change_is_refused_per_edge_with_reason() {
     let refused = |text: &str| -> Vec<(String, String)> {
         let change = GraphChange { format: GraphFormat::Text, text: text.into(), write: false };
         let part = apply::read("c", &change).unwrap();

@@ -1,4 +1,4 @@
-//! After any number of changes the graph is what the last ones said, and what it would be if it were built anew.
+//! After any sequence of changes the graph equals its final state, and a rebuild from the store.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,11 +17,11 @@ type Line = (u8, u8, u8);
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// An import is new, or replaces the one of its name.
+    /// Creates an import, or replaces the one with its name.
     Import(u8, Vec<Line>),
-    /// An import is forgotten, if it is there.
+    /// Deletes an import, if it exists.
     Forget(u8),
-    /// The service ends and begins again.
+    /// Restarts the service.
     Restart,
 }
 
@@ -46,13 +46,13 @@ fn view(runtime: &Runtime, service: &GraphService) -> View {
     View::new(runtime.block_on(service.snapshot()).unwrap(), &Scope::All)
 }
 
-/// All that a snapshot says.
+/// The whole content of a snapshot.
 fn whole(view: &View) -> Value {
     let extent = export::extent(view, &GraphExtent::default(), 1_000).unwrap();
     json!({"graph": export::json(view, &extent), "summary": describe::summary(view)})
 }
 
-/// Its edges as lines, sorted.
+/// Its edges as sorted lines.
 fn lines(view: &View) -> Vec<String> {
     let edges = graph_query::run(view, json!({"queryType": "edges"})).unwrap()["edges"].clone();
     let text = |edge: &Value, field: &str| edge[field].as_str().unwrap().to_string();
@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_graph_after_many_changes_is_that_of_its_last_state(changes in prop::collection::vec(change(), 1..10)) {
+    fn graph_after_changes_equals_final_state(changes in prop::collection::vec(change(), 1..10)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("graph.sqlite");
@@ -95,6 +95,6 @@ proptest! {
         }
         let before = whole(&view(&runtime, &service));
         drop(service);
-        prop_assert_eq!(whole(&view(&runtime, &open(&path))), before, "built anew it is the same");
+        prop_assert_eq!(whole(&view(&runtime, &open(&path))), before, "a rebuild gives the same graph");
     }
 }

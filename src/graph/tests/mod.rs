@@ -17,7 +17,7 @@ use crate::graph::view::View;
 use crate::graph::{answer, axql, import, intake};
 use crate::model::{GraphPart, GraphSource, Scope};
 
-/// Everything that these parts say, in one source each, numbered from 0 in their order.
+/// Builds a view of these parts, one source each, numbered from 0 in their order.
 pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
     let mut numbers: HashMap<String, u32> = HashMap::new();
     for node in parts.iter().flat_map(|it| &it.nodes) {
@@ -37,7 +37,7 @@ pub(super) fn graph(value: &Value) -> View {
     view_of(import::read("t", &value.to_string()).unwrap())
 }
 
-/// The graph of lines.
+/// The graph of lines in text form.
 pub(super) fn wires(text: &str) -> View {
     view_of(vec![intake::read(text).unwrap()])
 }
@@ -47,7 +47,7 @@ pub(super) fn answered(view: &View, text: &str) -> Result<Value> {
     answer::rows(view.clone(), &axql::parse(text)?, &Texts::new(), false)
 }
 
-/// Names in the rows of a query, cells joined by a blank.
+/// Names in the rows of a query, cells joined by a space.
 pub(super) fn names(view: &View, text: &str) -> Vec<String> {
     let value = answered(view, text).unwrap_or_else(|error| panic!("{text}: {error} {:?}", error.hint));
     let vars: Vec<String> = value["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().into()).collect();
@@ -75,7 +75,7 @@ fn people() -> View {
 }
 
 #[test]
-fn atoms_mean_what_the_reference_says() {
+fn atoms_match_reference_semantics() {
     let view = people();
     for (text, rows) in [
         ("select ?x where ?x is Person", vec!["Ada", "Bob", "Carol"]),
@@ -106,14 +106,14 @@ fn atoms_mean_what_the_reference_says() {
         ("select ?y where 0 -knows*-> ?y max_hops 1", vec!["Ada", "Bob"]),
         ("select ?y where 0 -(knows|works_for)?-> ?y", vec!["Ada", "Bob", "Harbour Office"]),
         ("select ?x where ?x -knows*/works_for-> 3", vec!["Ada", "Bob", "Carol"]),
-        ("select ?x where ?x is Nobody", vec![]),
+        ("select ?x where ?x is Missing", vec![]),
     ] {
         assert_eq!(names(&view, text), rows, "{text}");
     }
 }
 
 #[test]
-fn an_answer_has_the_form_of_the_protocol_and_says_when_there_is_more() {
+fn answer_has_protocol_form_and_truncation_flag() {
     let value = answered(&people(), "select ?x where ?x is Person limit 2").unwrap();
     assert_eq!(
         value,
@@ -126,7 +126,7 @@ fn an_answer_has_the_form_of_the_protocol_and_says_when_there_is_more() {
 }
 
 #[test]
-fn a_name_that_the_graph_does_not_have_is_said() {
+fn unknown_names_are_noted() {
     let notes = |text: &str| answered(&people(), text).unwrap()["notes"].clone();
     assert_eq!(notes("select ?x where ?x is Persn"), json!(["the graph has no type `Persn`; did you mean `Person`?"]));
     assert_eq!(
@@ -165,7 +165,7 @@ fn census() -> View {
 }
 
 #[test]
-fn facts_contexts_and_schemas_select() {
+fn facts_contexts_and_schemas_filter_rows() {
     let view = census();
     for (text, rows) in [
         ("select ?f where ?f = Parent(child=Carol) in CensusData", vec!["Parent(child=t#2, parent=t#1)"]),
@@ -185,7 +185,7 @@ fn facts_contexts_and_schemas_select() {
 }
 
 #[test]
-fn a_schema_adds_types_and_refuses_what_cannot_be() {
+fn schema_adds_types_and_refuses_contradictions() {
     let view = census();
     let value = answer::elaborated(&view, &axql::parse("select ?x where ?x -livesIn-> ?y").unwrap()).unwrap();
     assert_eq!(value["axql"], "select ?x where ?x -livesIn-> ?y, ?x is Fam.Person, ?y is Fam.Place");
@@ -206,7 +206,7 @@ fn a_schema_adds_types_and_refuses_what_cannot_be() {
 }
 
 #[test]
-fn a_graph_that_is_handed_out_comes_back_as_it_was() {
+fn exported_graph_round_trips_through_import() {
     for view in [people(), census(), wires("A.FL.001 -io-> B.FN.001\nA.FL.001 -io-> B.FN.001")] {
         let all = |view: &View| {
             let extent = super::export::extent(view, &crate::model::GraphExtent::default(), 1_000).unwrap();
@@ -218,7 +218,7 @@ fn a_graph_that_is_handed_out_comes_back_as_it_was() {
 }
 
 #[test]
-fn what_a_caller_may_not_know_of_is_in_no_row_no_count_and_no_edge() {
+fn out_of_scope_data_is_in_no_result() {
     let part = |keys: &[&str], edges: &[(&str, &str)]| GraphPart {
         nodes: keys.iter().map(|it| intake::node(it)).collect(),
         edges: edges
@@ -258,7 +258,7 @@ fn what_a_caller_may_not_know_of_is_in_no_row_no_count_and_no_edge() {
 }
 
 #[test]
-fn names_out_of_files_stay_text_in_pictures() {
+fn entity_names_are_escaped_in_drawings() {
     let evil = "</script><img src=x onerror=alert(1)>\"];\u{202e}";
     let view = graph(
         &json!({"nodes": [{"id": 0, "type": "T", "name": evil}], "edges": [{"source": 0, "target": 0, "type": evil}]}),

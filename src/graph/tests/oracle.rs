@@ -1,4 +1,4 @@
-//! The executor against an evaluator that tries every binding, on random graphs with types, facts and contexts.
+//! Compares the executor with a brute-force evaluator on random graphs with types, facts and contexts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,13 +13,13 @@ use crate::graph::text::tokens;
 use crate::graph::view::View;
 use crate::graph::{answer, ir};
 
-/// Entities, numbered from 0; then come the contexts, then the facts.
+/// Entities are numbered from 0; contexts and facts follow.
 const ENTITIES: u32 = 5;
 const CONTEXTS: [&str; 2] = ["W0", "W1"];
 /// Values of the attribute `k`.
 const VALUES: [&str; 4] = ["red apple", "Red", "green apple-pie", "rad"];
 
-/// A fact `R(f, g)`: what its fields hold, its context, and whether it is sure.
+/// A fact `R(f, g)`: the values of its fields, its context, and whether it has high confidence.
 type Fact = (u32, u32, Option<usize>, bool);
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ struct Scene {
     values: Vec<Option<usize>>,
     edges: Vec<(u32, u8, u32, bool)>,
     facts: Vec<Fact>,
-    /// Whether a schema says that a `T1` is a `T0` and a `T2` too.
+    /// Whether the schema declares `T1` as a subtype of `T0` and `T2`.
     has_schema: bool,
 }
 
@@ -46,7 +46,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         .prop_map(|(types, values, edges, facts, has_schema)| Scene { types, values, edges, facts, has_schema })
 }
 
-/// What an edge of this sureness has.
+/// The confidence of a sure or an unsure edge.
 fn confidence(sure: bool) -> f32 {
     if sure { 0.9 } else { 0.2 }
 }
@@ -124,22 +124,22 @@ impl Scene {
     }
 }
 
-/// What vic's index would say of words.
+/// The results of the index for these texts.
 fn texts() -> Texts {
     Texts::from([("alpha".into(), vec![0, 2]), ("beta".into(), vec![1, 2, 3])])
 }
 
-/// From, to, and the length as far as there is a bound on it.
+/// Start, end, and the length if it is bounded.
 type Paths = BTreeSet<(u32, u32, u32)>;
 
-/// A scene as a query sees it.
+/// A scene under the filters of a query.
 struct Oracle<'a> {
     scene: &'a Scene,
     query: &'a Query,
     nodes: Vec<u32>,
     /// Edges by relation.
     edges: HashMap<String, BTreeSet<(u32, u32)>>,
-    /// Pairs that a path joins, by its text.
+    /// Pairs connected by a path, by its text.
     paths: HashMap<String, BTreeSet<(u32, u32)>>,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Oracle<'a> {
         self.edges.get(relation).cloned().unwrap_or_default()
     }
 
-    /// The pairs of a path. Without a bound lengths are not counted, so that there are only so many.
+    /// Returns the pairs of a path. Lengths are counted only under a bound, which keeps the set finite.
     fn walked(&self, path: &Path, most: Option<u32>) -> Paths {
         let same = || self.nodes.iter().map(|it| (*it, *it, 0)).collect::<Paths>();
         let then = |one: &Paths, other: &Paths| {
@@ -216,7 +216,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// What a term can stand for. The same constant is the same entity wherever it stands in a conjunction.
+    /// Returns the entities that a term may denote. Within a conjunction, equal constants denote the same entity.
     fn denotes(&self, term: &Term) -> Vec<u32> {
         let those = |fits: &dyn Fn(u32) -> bool| self.nodes.iter().copied().filter(|it| fits(*it)).collect::<Vec<_>>();
         match term {
@@ -233,7 +233,7 @@ impl<'a> Oracle<'a> {
     }
 
     fn holds(&self, atom: &Atom, bound: &[(Term, u32)]) -> bool {
-        // A wildcard is any entity, another one each time.
+        // Each wildcard denotes any entity.
         let means = |term: &Term, node: u32| {
             *term == Term::Wildcard || bound.iter().any(|(it, value)| it == term && *value == node)
         };
@@ -284,7 +284,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Rows of the query by trying every entity for each of its terms.
+    /// Returns the rows of the query by trying every entity for each term.
     fn rows(&self) -> BTreeSet<Vec<u32>> {
         let mut rows = BTreeSet::new();
         for atoms in &self.query.disjuncts {
@@ -320,7 +320,7 @@ fn lowered(text: &str) -> Vec<char> {
     text.to_lowercase().chars().collect()
 }
 
-/// Says whether so many edits make one of the other, by trying all.
+/// Returns whether `one` is within `most` edits of `other`, by exhaustive search.
 fn near(one: &[char], other: &[char], most: u32) -> bool {
     match (one, other) {
         ([], rest) | (rest, []) => rest.len() <= most as usize,
@@ -365,7 +365,7 @@ fn type_name() -> impl Strategy<Value = String> {
     prop_oneof![4 => "T[0-2]", 1 => Just("R".to_string()), 1 => Just("Context".to_string())]
 }
 
-/// Parts of texts, whole ones, and texts that are a little off.
+/// Substrings, whole texts, and texts with small errors.
 fn words() -> impl Strategy<Value = String> {
     prop::sample::select(["red", "APPLE", "apple red", "pie green", "ed", "rod", "node 1", "nod", "t"].as_slice())
         .prop_map(String::from)
@@ -432,7 +432,7 @@ fn query() -> impl Strategy<Value = Query> {
 fn answered(view: &View, query: &Query) -> Result<(Vec<Vec<u64>>, bool), TestCaseError> {
     let value = answer::rows(view.clone(), query, &texts(), false)
         .map_err(|error| TestCaseError::fail(format!("{query}: {error}")))?;
-    // Names that a scene does not have may be said; nothing may be given up.
+    // Unknown names may be noted; no search may be aborted.
     let mut notes = value["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
     prop_assert!(notes.all(|it| it.starts_with("the graph has no ")), "{}", value);
     let cell = |row: &Value, name: &str| row[name]["id"].as_u64().unwrap();
@@ -447,8 +447,8 @@ fn expected(scene: &Scene, query: &Query) -> Vec<Vec<u64>> {
 
 proptest! {
     #[test]
-    fn rows_are_those_of_every_binding_that_holds(scene in scene(), query in query()) {
-        // In any of its forms it is the same query.
+    fn rows_match_brute_force_evaluation(scene in scene(), query in query()) {
+        // Both forms are the same query.
         let query = axql::parse(&query.to_string()).unwrap();
         let (rows, truncated) = answered(&scene.view(), &query)?;
         prop_assert!(!truncated);
@@ -459,12 +459,12 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_has_as_many_rows_as_are_wanted_and_says_whether_there_are_more(
+    fn answer_respects_limit_and_reports_truncation(
         scene in scene(), query in query(), limit in 1u32..8
     ) {
         let query = Query { limit: Some(limit), ..query };
         let (rows, truncated) = answered(&scene.view(), &query)?;
-        prop_assert_eq!(&answered(&scene.view(), &query)?, &(rows.clone(), truncated), "the same each time");
+        prop_assert_eq!(&answered(&scene.view(), &query)?, &(rows.clone(), truncated), "the result is deterministic");
         let all = expected(&scene, &query);
         prop_assert_eq!(rows.len(), all.len().min(limit as usize), "{}", query);
         prop_assert!(rows.is_sorted() && rows.iter().all(|it| all.contains(it)), "{}", query);

@@ -1,4 +1,4 @@
-//! What the reference and the protocol's document show of queries, tools and proposals, run as it stands there.
+//! Runs the examples of queries, tools and proposals from the reference and the protocol document unchanged.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::graph::plan::Texts;
 use crate::graph::view::View;
 use crate::graph::{answer, graph_query, ir, proposals, tools};
 
-/// A cycle of three nodes, people and an office, and a fact of a census.
+/// A cycle of three nodes, some people and an office, and a census fact.
 fn example() -> View {
     let node = |id: u32, kind: &str, name: &str| json!({"id": id, "type": kind, "name": name});
     let edge = |source: u32, kind: &str, target: u32| json!({"source": source, "type": kind, "target": target});
@@ -30,12 +30,12 @@ fn example() -> View {
     }))
 }
 
-/// Names in the rows of a query of one atom in its JSON form.
+/// Names in the rows of a one-atom query in JSON form.
 fn atom_names(view: &View, atom: &Value) -> Vec<String> {
     ir_names(view, &json!({"version": 1, "select": ["?x"], "where": [atom]}))
 }
 
-/// Names in the rows of a query in its JSON form.
+/// Names in the rows of a query in JSON form.
 fn ir_names(view: &View, value: &Value) -> Vec<String> {
     let query = ir::read(value).unwrap_or_else(|error| panic!("{value}: {error}"));
     let rows = answer::rows(view.clone(), &query, &Texts::new(), false).unwrap()["rows"].clone();
@@ -43,7 +43,7 @@ fn ir_names(view: &View, value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_queries_that_must_run_run() {
+fn reference_queries_run() {
     let view = example();
     for (text, rows) in [
         ("select ?y where 0 -rel_0/rel_1-> ?y", vec!["c"]),
@@ -58,7 +58,7 @@ fn the_queries_that_must_run_run() {
 }
 
 #[test]
-fn a_question_has_the_same_rows_in_both_forms_of_its_query() {
+fn both_query_forms_give_same_rows() {
     let view = example();
     let typed = json!({
         "version": 1,
@@ -74,14 +74,14 @@ fn a_question_has_the_same_rows_in_both_forms_of_its_query() {
     let by_ir = answer::rows(view.clone(), &ir::read(&typed).unwrap(), &Texts::new(), false).unwrap();
     let by_text = answered(&view, "select ?x where ?x is Node, ?x.name = \"b\" limit 20").unwrap();
     assert_eq!((&by_ir, &by_text), (&rows, &rows));
-    // The rows that the example of an answer is asked with.
+    // The example answer comes from these rows.
     let reached = answered(&view, "select ?x ?y where ?x -rel_0-> ?y, ?y.name = \"b\"").unwrap();
     let row = json!({"?x": { "id": 0, "entity_type": "Node", "name": "a" }, "?y": { "id": 1, "entity_type": "Node", "name": "b" }});
     assert_eq!(reached, json!({"vars": ["?x", "?y"], "rows": [row], "truncated": false}));
 }
 
 #[test]
-fn every_kind_of_the_typed_query_means_what_its_text_means() {
+fn every_ir_kind_matches_its_text_form() {
     let view = example();
     let kinds = [
         (json!({"kind": "type", "term": "?x", "type": "Person"}), "?x is Person", vec!["Carol", "Alice"]),
@@ -138,7 +138,7 @@ fn every_kind_of_the_typed_query_means_what_its_text_means() {
 }
 
 #[test]
-fn every_form_of_a_term_names_its_entity() {
+fn every_term_form_denotes_its_entity() {
     let view = example();
     for term in [
         json!("a"),
@@ -159,7 +159,7 @@ fn every_form_of_a_term_names_its_entity() {
 }
 
 #[test]
-fn graph_query_is_published_as_its_document_has_it() {
+fn graph_query_schema_matches_its_document() {
     let documented = json!({
         "name": "graph_query",
         "description": "Query the current graph structure to understand existing nodes and edges before making changes",
@@ -198,12 +198,12 @@ fn graph_query_is_published_as_its_document_has_it() {
         let (said, says) = (filter["description"].as_str().unwrap(), ours["description"].as_str().unwrap());
         assert!(says.starts_with(said), "{name}: {says}");
     }
-    assert!(filters(published).contains_key("targetId"), "the second example has it");
+    assert!(filters(published).contains_key("targetId"), "the second example uses it");
     assert!(graph_query::run(&example(), json!({"queryType": "edges", "filters": {"edgeType": "rel_0"}})).is_ok());
 }
 
 #[test]
-fn the_tools_of_the_tool_loop_are_there_by_name() {
+fn tool_loop_tools_exist_by_name() {
     let offered: BTreeSet<String> = tools::specs().into_iter().map(|it| it.name).collect();
     let wanted = [
         "db_summary",
@@ -225,7 +225,7 @@ fn the_tools_of_the_tool_loop_are_there_by_name() {
 }
 
 #[test]
-fn proposals_are_read_with_every_field_that_they_may_have() {
+fn proposals_parse_with_every_field() {
     let evidence =
         json!([{"chunk_id": "doc_proto_api_0", "locator": "api.proto", "span_id": "s1"}, {"chunk_id": "doc_1"}]);
     let file = json!({

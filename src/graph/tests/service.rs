@@ -1,4 +1,4 @@
-//! The service over imports alone: taking in, forgetting, changing, and what a restart leaves.
+//! The service over imports alone: import, removal, changes and restarts.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ async fn count(service: &GraphService, axql: &str) -> usize {
 const FLOWS: &str = "select ?x where ?x is FLOW";
 
 #[tokio::test]
-async fn an_import_is_replaced_forgotten_and_survives_a_restart() {
+async fn import_is_replaced_removed_and_survives_restart() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001\nC.FL.001 -io-> B.FN.001")).await.unwrap();
@@ -41,7 +41,7 @@ async fn an_import_is_replaced_forgotten_and_survives_a_restart() {
     let prose = "E.FL.001 -io-> B.FN.001\nThe hive weighed 31 kg.\n";
     let error = service.request(import("prose", prose)).await.unwrap_err();
     assert!(error.message.starts_with("line 2: found `The hive"), "{error}");
-    assert_eq!(count(&service, FLOWS).await, 1, "nothing of a text with a wrong line is taken in");
+    assert_eq!(count(&service, FLOWS).await, 1, "a text with an invalid line is not imported");
     let error = service.request(GraphRequest::Forget { name: "bb".into() }).await.unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("did you mean `b`?"));
     let error = service.request(GraphRequest::Forget { name: "a".into() }).await.unwrap_err();
@@ -49,7 +49,7 @@ async fn an_import_is_replaced_forgotten_and_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn an_import_that_is_wrong_near_its_end_changes_nothing() {
+async fn import_with_late_error_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
@@ -74,7 +74,7 @@ async fn an_import_that_is_wrong_near_its_end_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_is_made_whole_or_not_at_all_and_only_when_told() {
+async fn change_is_atomic_and_needs_write_flag() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_change_is_made_whole_or_not_at_all_and_only_when_told() {
 }
 
 #[tokio::test]
-async fn what_was_stored_before_a_panic_is_shown_with_the_next_change() {
+async fn data_stored_before_panic_appears_with_next_change() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
@@ -111,7 +111,7 @@ async fn what_was_stored_before_a_panic_is_shown_with_the_next_change() {
 }
 
 #[tokio::test]
-async fn imports_are_the_owners() {
+async fn imports_are_hidden_from_scoped_caller() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
@@ -121,7 +121,7 @@ async fn imports_are_the_owners() {
 }
 
 #[tokio::test]
-async fn tools_run_over_imports_and_say_what_they_cannot() {
+async fn tools_run_over_imports_and_report_missing_index() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("plan", "A.FL.001 -io-> B.FN.001")).await.unwrap();
@@ -152,7 +152,7 @@ async fn tools_run_over_imports_and_say_what_they_cannot() {
     let proposed = call("propose_relation_proposals", json!({"relations": wanted})).await.unwrap();
     assert_eq!(proposed["already_present"].as_array().unwrap().len(), 1);
     let text = proposed["proposals"].to_string();
-    assert_eq!(count(&service, "select ?x where ?x -feeds-> _").await, 0, "a proposal is no edge");
+    assert_eq!(count(&service, "select ?x where ?x -feeds-> _").await, 0, "a proposal is not an edge");
     let promoted = GraphImport { name: "p".into(), format: GraphFormat::Proposals, text };
     service.request(GraphRequest::Import(promoted)).await.unwrap();
     assert_eq!(count(&service, "select ?x where ?x -feeds-> _").await, 1);
@@ -168,7 +168,7 @@ async fn tools_run_over_imports_and_say_what_they_cannot() {
 }
 
 #[tokio::test]
-async fn wrong_graphs_are_refused_with_their_place_and_change_nothing() {
+async fn invalid_graphs_are_refused_with_place() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     for (text, place) in [
@@ -189,7 +189,7 @@ async fn wrong_graphs_are_refused_with_their_place_and_change_nothing() {
 }
 
 #[test]
-fn how_many_files_the_graph_lacks_is_told_to_whoever_may_know_of_all_alone() {
+fn missing_file_count_is_hidden_from_scoped_caller() {
     let some = Scope::Folders(["/w".into()].into());
     assert!(being_built(&Scope::All, 4_321).contains("4321"));
     let told = being_built(&some, 4_321);

@@ -1,4 +1,4 @@
-//! A snapshot that was made of the one before and of what changed is the one that all sources would make anew.
+//! A snapshot merged from the previous one and changes equals one built from all sources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::graph::symbols::Symbol;
 use crate::graph::view::View;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphSchema, GraphSource, GraphType, Scope};
 
-/// What is stored, as the catalog keeps it.
+/// The stored sources, as in the catalog.
 #[derive(Default)]
 struct Stored {
     sources: BTreeMap<i64, (GraphSource, GraphPart)>,
@@ -21,11 +21,11 @@ struct Stored {
     last: i64,
 }
 
-/// What becomes of sources at once: each is said anew, said for the first time when there are fewer, or dropped.
+/// Changes of several sources at once: a part replaces or adds a source, `None` drops it.
 type Change = Vec<(usize, Option<GraphPart>)>;
 
 impl Stored {
-    /// Makes a change, and says which sources it was about.
+    /// Applies a change and returns the numbers of the changed sources.
     fn change(&mut self, change: &[(usize, Option<GraphPart>)]) -> Vec<i64> {
         let mut about = Vec::new();
         for (which, part) in change {
@@ -38,7 +38,7 @@ impl Stored {
                 (known, Some(part)) => {
                     let number = known.unwrap_or(self.last + 1);
                     self.last = self.last.max(number);
-                    // Files of one name in several folders, and imports.
+                    // Files with one name in several folders, and imports.
                     let path = if which % 3 == 2 { String::new() } else { format!("/w/d{}/e/f{which}.md", which % 2) };
                     let source = GraphSource { name: format!("import:s{number}#0"), path, ..GraphSource::default() };
                     for node in &part.nodes {
@@ -73,7 +73,7 @@ impl Stored {
     }
 }
 
-/// Keys and aliases are of one kind, so that every name may be the one or the other, or lead nowhere.
+/// Keys and aliases share their names, so that any name may be a key, an alias or unresolved.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![3 => (0u8..6).prop_map(|it| format!("n{it}")), 2 => (0u8..3).prop_map(|it| format!("stem:{it}"))]
 }
@@ -100,7 +100,7 @@ fn edge() -> impl Strategy<Value = GraphEdge> {
         start: it.into(),
         end: 9,
     }));
-    // Folders before a name, of which some are there.
+    // Qualifying folders; some of them exist.
     let within = prop::option::of((0u8..3).prop_map(|it| ("within".to_string(), format!("d{it}/e"))));
     let attributes = (pairs(), within).prop_map(|(pairs, within)| pairs.into_iter().chain(within).collect());
     (name(), 0u8..3, name(), attributes, prop::option::of(name()), evidence).prop_map(
@@ -136,7 +136,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop::collection::vec((0usize..6, prop_oneof![3 => part().prop_map(Some), 2 => Just(None)]), 1..4)
 }
 
-/// Everything in a snapshot, without the numbers of its strings, in which alone two may differ.
+/// The content of a snapshot without string numbers, the only permitted difference.
 fn whole(snapshot: &Snapshot) -> Value {
     let text = |it: Symbol| snapshot.symbols.get(it);
     let label = |it: &Label| (text(it.schema).to_string(), text(it.name).to_string());
@@ -216,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn after_any_changes_it_is_the_one_that_all_sources_make(changes in prop::collection::vec(change(), 1..8)) {
+    fn merged_snapshot_equals_full_rebuild(changes in prop::collection::vec(change(), 1..8)) {
         check(&changes);
     }
 }
@@ -263,7 +263,7 @@ fn edges_after(changes: Vec<Change>) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn an_edge_follows_its_end_as_that_comes_goes_and_is_another() {
+fn edge_follows_its_end_through_changes() {
     let edges = edges_after(vec![
         vec![(0, Some(said(&["a"], &[], &[("a", "b"), ("a", "other")])))],
         vec![(1, Some(said(&["b"], &[("other", "b")], &[])))],
@@ -274,14 +274,14 @@ fn an_edge_follows_its_end_as_that_comes_goes_and_is_another() {
     ]);
     assert_eq!(edges[0], Vec::<String>::new());
     assert_eq!(edges[1], ["a b", "a b"]);
-    assert_eq!(edges[2], ["a b", "a b"], "the first of two with an alias");
+    assert_eq!(edges[2], ["a b", "a b"], "the first of two entities with the alias wins");
     assert_eq!(edges[3], ["a c"]);
     assert_eq!(edges[4], Vec::<String>::new());
-    assert_eq!(edges[5], ["a other"], "a key comes before an alias");
+    assert_eq!(edges[5], ["a other"], "a key has precedence over an alias");
 }
 
 #[test]
-fn strings_of_nobody_wear_a_snapshot_out() {
+fn unused_strings_trigger_rebuild() {
     let mut stored = Stored::default();
     let mut snapshot = Arc::new(Snapshot::default());
     let worn = (0..4).map(|round| {

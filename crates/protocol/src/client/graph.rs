@@ -1,4 +1,4 @@
-//! The graph, as [`Client::graph`] asks for it.
+//! Graph requests through [`Client::graph`].
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ impl Client {
     /// Answers a request about the graph.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn graph(&self, request: GraphRequest) -> Result<Value> {
         if let GraphRequest::Import(GraphImport { text, .. }) | GraphRequest::Apply(GraphChange { text, .. }) = &request
         {

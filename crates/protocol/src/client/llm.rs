@@ -1,4 +1,4 @@
-//! Language models and agents, as the daemon has them. Documents come as the JSON that the commands print.
+//! Requests to language models and agents of the daemon. Documents are the JSON that the commands print.
 
 use futures::stream::{Stream, StreamExt};
 use serde_json::Value;
@@ -11,20 +11,20 @@ use crate::model::llm::{LlmRequest, LlmStreamEvent, ModelCapability};
 use crate::proto::convert::embedding;
 use crate::proto::wire;
 
-/// A piece of work for model and tools.
+/// A request to the assistant: a model with tools.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// Which backend is in use, and whether it can be reached.
+    /// The backend in use and its availability.
     Status,
-    /// A question to a query.
+    /// A question to be translated into a query.
     Ask(String),
-    /// The same, with an answer.
+    /// As `Ask`, and answered.
     Answer(String),
     /// A question for an agent.
     Agent(String, Bounds),
     /// A request of the plugin protocol.
     Plugin(String),
-    /// Proposals to add to, with the texts they rest on.
+    /// Proposals to extend, with their evidence texts.
     Augment {
         /// A whole `proposals.json`.
         proposals: Value,
@@ -33,11 +33,11 @@ pub enum Work {
         /// Most proposals to add.
         most: u32,
     },
-    /// What agents did last.
+    /// The most recent runs of agents.
     Transcripts(u32),
-    /// The same in one line each.
+    /// As `Transcripts`, one line each.
     Runs(u32),
-    /// One tool with its arguments.
+    /// One tool call with its arguments.
     Tool(String, Value),
 }
 
@@ -68,24 +68,24 @@ impl From<Work> for wire::assist_request::Work {
 }
 
 impl Client {
-    /// Has a piece of work done, by the chosen backend or another one.
+    /// Runs the work on the configured backend or on `over`.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn assist(&self, work: Work, over: Override) -> Result<Value> {
-        // A part of a second is a second: none would be no time at all.
+        // Rounds up: zero seconds would mean no time at all.
         let timeout_seconds = over.time.map(|it| u32::try_from(it.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX));
         let request = wire::AssistRequest { backend: Some(over.into()), work: Some(work.into()), timeout_seconds };
         let response = reply(self.llm.clone().assist(request).await)?;
         serde_json::from_str(&response.document_json)
-            .map_err(|error| Error::internal(format!("vicd gave a document that is no JSON: {error}")))
+            .map_err(|error| Error::internal(format!("vicd returned a document that is not JSON: {error}")))
     }
 
-    /// Asks a model, by the chosen backend or another one, and follows its events; the last is `Completed` or `Error`.
-    /// With `tools` it may call those of vic, which the daemon runs. Dropping the stream ends the request.
+    /// Sends a request to the configured backend or to `over` and follows its events; the last is `Completed` or `Error`.
+    /// With `tools` the model may call vic's tools, which the daemon runs. Dropping the stream cancels the request.
     ///
     /// # Errors
-    /// As the daemon says, at once or as an item.
+    /// As reported by the daemon, at once or as an item.
     pub async fn llm_stream(
         &self,
         request: LlmRequest,
@@ -96,18 +96,18 @@ impl Client {
         Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
     }
 
-    /// Holds a request against what its model can do, which it gives; nothing of the request is sent.
+    /// Checks a request against the capabilities of its model and returns them; sends nothing to the model.
     ///
     /// # Errors
-    /// What [`Client::llm_stream`] would refuse.
+    /// Those of [`Client::llm_stream`].
     pub async fn llm_validate(&self, request: LlmRequest, over: Override, tools: bool) -> Result<ModelCapability> {
         reply(self.llm.clone().validate(asked(request, over, tools)).await)?.try_into()
     }
 
-    /// Turns texts into vectors by a model of a backend; [`Client::embed`] does it by the model of the index.
+    /// Embeds texts with a model of a backend; [`Client::embed`] uses the model of the index.
     ///
     /// # Errors
-    /// `FailedPrecondition` where the backend does not embed, and as the daemon says.
+    /// `FailedPrecondition` if the backend cannot embed, and as reported by the daemon.
     pub async fn llm_embed(&self, texts: Vec<String>, mode: PrivacyMode, over: Override) -> Result<Vec<Vec<f32>>> {
         let request = embedding(texts, mode, over);
         let response = reply(self.llm.clone().embed(request).await)?;
@@ -115,7 +115,7 @@ impl Client {
     }
 }
 
-/// A request for the wire. A model that the backend names goes before the one of the request.
+/// Builds the wire request. The model of `over` takes precedence over that of the request.
 fn asked(request: LlmRequest, over: Override, use_vic_tools: bool) -> wire::LlmRequest {
     let model = over.model.clone().or_else(|| request.model.as_ref().map(|it| it.0.clone()));
     let backend = Some(Override { model, ..over }.into());

@@ -1,8 +1,8 @@
 //! Typed gRPC client for `vicd`, over its Unix socket.
 //!
-//! Takes and gives hand-over types only; the wire stays inside. Every failure is an [`Error`] with the code and the hint
-//! that the daemon gave, or with [`ErrorCode::Unavailable`] when there is no daemon to ask. Starting one is
-//! [`Client::connect_or_start`]'s; nothing here touches the store or a model.
+//! The API uses model types only; wire types stay internal. Every failure is an [`Error`] with the daemon's code and hint,
+//! or [`ErrorCode::Unavailable`] when no daemon can be reached. [`Client::connect_or_start`] starts one. Nothing here
+//! touches the store or a model.
 
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ pub use start::{last_error, no_vicd, tell_waits, vicd, vicd_command};
 /// The version of this client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How long connecting to the socket may take. It is local: longer means that nobody accepts.
+/// How long connecting to the local socket may take; longer means that no process accepts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a daemon that is to answer is asked whether it is there: an answer may take hours, and the system accepts what
-/// a daemon that hangs never looks at.
+/// Interval of keep-alive pings to the daemon. An answer may take hours, and the kernel accepts connections even for a hung
+/// daemon.
 const ASKED_EVERY: Duration = Duration::from_secs(10);
-/// How long it may leave that unanswered; far more than a busy machine needs.
+/// How long a ping may stay unanswered; far more than a busy machine needs.
 const SILENT_FOR: Duration = Duration::from_secs(30);
 
 /// Vectors of [`Client::embed`].
@@ -51,7 +51,7 @@ pub struct Embeddings {
     pub dimension: u32,
 }
 
-/// A connection to a running daemon. Cheap to clone; reconnects by itself.
+/// A connection to a running daemon. Cheap to clone; reconnects automatically.
 #[derive(Clone, Debug)]
 pub struct Client {
     stub: wire::vic_client::VicClient<Channel>,
@@ -60,10 +60,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the daemon of that configuration's data directory.
+    /// Connects to the daemon of the configured data directory.
     ///
     /// # Errors
-    /// `Unavailable` when none runs, `PermissionDenied` when it is another user's.
+    /// `Unavailable` when no daemon runs, `PermissionDenied` when the socket belongs to another user.
     pub async fn connect(config: &Config) -> Result<Client> {
         let socket = config.socket_path();
         let path = socket.clone();
@@ -71,7 +71,7 @@ impl Client {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        // The connector decides where it goes; the name only has to be one that the daemon takes for local.
+        // The connector chooses the target; the URI only needs a host that the daemon accepts as local.
         let channel = Endpoint::from_static("http://localhost")
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(ASKED_EVERY)
@@ -89,7 +89,7 @@ impl Client {
     /// Connects, and starts a daemon first when none runs.
     ///
     /// # Errors
-    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon ends, or does not come up
+    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon exits, or does not answer
     /// within five minutes.
     pub async fn connect_or_start(config: &Config) -> Result<Client> {
         start::connect_or_start(config).await
@@ -98,7 +98,7 @@ impl Client {
     /// Answers a question.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         reply(self.stub().ask(wire::AskRequest::from(request)).await)?.try_into()
     }
@@ -106,7 +106,7 @@ impl Client {
     /// Answers a question without a summary.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         reply(self.stub().search(wire::AskRequest::from(request)).await)?.try_into()
     }
@@ -114,24 +114,24 @@ impl Client {
     /// Answers a question step by step.
     ///
     /// # Errors
-    /// As the daemon says, at once or as an item.
+    /// As reported by the daemon, at once or as an item.
     pub async fn ask_stream(&self, request: AskRequest) -> Result<impl Stream<Item = Result<AskEvent>> + Send + use<>> {
         let stream = reply(self.stub().ask_stream(wire::AskRequest::from(request)).await)?;
         Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
     }
 
-    /// Finds files like a file.
+    /// Finds files similar to a file.
     ///
     /// # Errors
-    /// `NotFound`, and as the daemon says.
+    /// `NotFound`, and as reported by the daemon.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         reply(self.stub().similar(wire::SimilarRequest::from(request)).await)?.try_into()
     }
 
-    /// Finds lines of the indexed text.
+    /// Finds matching lines in the indexed text.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         Ok(reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
     }
@@ -139,15 +139,15 @@ impl Client {
     /// Answers about a table of a file.
     ///
     /// # Errors
-    /// `NotFound`, and as the daemon says.
+    /// `NotFound`, and as reported by the daemon.
     pub async fn table(&self, request: TableRequest) -> Result<TableResponse> {
         Ok(reply(self.stub().table(wire::TableRequest::from(request)).await)?.into())
     }
 
-    /// Carries out a verb of the contract; what is refused is a reply too.
+    /// Runs a verb of the contract; a refusal is a reply too.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
         reply(self.stub().corpus(wire::CorpusRequest::from(call)).await)?.try_into()
     }
@@ -155,7 +155,7 @@ impl Client {
     /// Returns at most `limit` outbound requests (at most 10,000; 0 is 100), newest first.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
         try_into_all(reply(self.stub().list_audit(wire::ListAuditRequest { limit }).await)?.records)
     }
@@ -163,7 +163,7 @@ impl Client {
     /// Starts an index job and returns its first snapshot.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
         reply(self.stub().start_index(wire::IndexRequest::from(request)).await)?.try_into()
     }
@@ -171,16 +171,16 @@ impl Client {
     /// Starts an index job and follows it, as [`Client::watch_job`] does.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn index(&self, request: IndexRequest) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
         Ok(snapshots(reply(self.stub().index(wire::IndexRequest::from(request)).await)?))
     }
 
-    /// Follows a job: its snapshot now, then after every change, the final one last. Dropping the stream does not stop the
-    /// job.
+    /// Follows a job: its present snapshot, then one after every change, the final one last. Dropping the stream does not
+    /// stop the job.
     ///
     /// # Errors
-    /// `NotFound`, and as the daemon says.
+    /// `NotFound`, and as reported by the daemon.
     pub async fn watch_job(&self, job_id: &str) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
         Ok(snapshots(reply(self.stub().watch_job(wire::WatchJobRequest { job_id: job_id.into() }).await)?))
     }
@@ -188,7 +188,7 @@ impl Client {
     /// Returns a job's present or last snapshot.
     ///
     /// # Errors
-    /// `NotFound`, and as the daemon says.
+    /// `NotFound`, and as reported by the daemon.
     pub async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
         reply(self.stub().get_job(wire::GetJobRequest { job_id: job_id.into() }).await)?.try_into()
     }
@@ -196,7 +196,7 @@ impl Client {
     /// Returns at most `limit` jobs (at most 1000; 0 is 20), newest first.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
         try_into_all(reply(self.stub().list_jobs(wire::ListJobsRequest { limit }).await)?.jobs)
     }
@@ -204,31 +204,31 @@ impl Client {
     /// Asks a job to stop and returns its snapshot.
     ///
     /// # Errors
-    /// `NotFound`, and as the daemon says.
+    /// `NotFound`, and as reported by the daemon.
     pub async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
         reply(self.stub().cancel_job(wire::CancelJobRequest { job_id: job_id.into() }).await)?.try_into()
     }
 
-    /// Waits until everything that changed before is searchable.
+    /// Waits until all earlier changes are searchable.
     ///
     /// # Errors
-    /// `DeadlineExceeded`, `FailedPrecondition` while indexing pauses, and as the daemon says.
+    /// `DeadlineExceeded`, `FailedPrecondition` while indexing is paused, and as reported by the daemon.
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         Ok(reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
     }
 
-    /// Stops reading files for a while.
+    /// Pauses indexing.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
         reply(self.stub().pause(wire::PauseRequest::from(request)).await)?.try_into()
     }
 
-    /// Ends a pause that was asked for.
+    /// Ends a requested pause.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn resume(&self) -> Result<PauseState> {
         reply(self.stub().resume(wire::ResumeRequest {}).await)?.try_into()
     }
@@ -236,27 +236,27 @@ impl Client {
     /// Returns the state of daemon and index.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn status(&self) -> Result<Status> {
         reply(self.stub().get_status(wire::GetStatusRequest {}).await)?.try_into()
     }
 
-    /// Returns one page of the files that match: at most `limit` (at most 10,000; 0 is 100) after the first `offset`, and
-    /// how many match in all.
+    /// Returns one page of the matching files and their total number: at most `limit` files (at most 10,000; 0 is 100)
+    /// after the first `offset`.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let request = wire::ListFilesRequest { filter: Some(filter.into()), limit, offset };
         let page = reply(self.stub().list_files(request).await)?;
         Ok((try_into_all(page.files)?, page.total))
     }
 
-    /// Returns the extracted text of a file below a root, or of a place in it: an absolute path or one below a root, or
+    /// Returns the extracted text of a file or of a place in it. The path is absolute, relative to a root, or
     /// `archive.zip!/member`.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied` outside every root, and as the daemon says.
+    /// `NotFound`, `PermissionDenied` outside every root, and as reported by the daemon.
     pub async fn read(&self, path: &str, place: &Place) -> Result<Document> {
         let request = wire::ReadFileRequest { path: path.into(), place: Some(place.clone().into()) };
         reply(self.stub().read_file(request).await)?.try_into()
@@ -265,7 +265,7 @@ impl Client {
     /// Returns every root.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn roots(&self) -> Result<Vec<Root>> {
         Ok(into_all(reply(self.stub().list_roots(wire::ListRootsRequest {}).await)?.roots))
     }
@@ -273,15 +273,15 @@ impl Client {
     /// Adds a folder by its absolute path.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn add_root(&self, path: &str) -> Result<Root> {
         Ok(reply(self.stub().add_root(wire::AddRootRequest { path: path.into() }).await)?.into())
     }
 
-    /// Forgets a folder and what the index knows of it.
+    /// Removes a folder and its files from the index.
     ///
     /// # Errors
-    /// `NotFound`, and as the daemon says.
+    /// `NotFound`, and as reported by the daemon.
     pub async fn remove_root(&self, path: &str) -> Result<()> {
         reply(self.stub().remove_root(wire::RemoveRootRequest { path: path.into() }).await).map(|_| ())
     }
@@ -289,28 +289,28 @@ impl Client {
     /// Embeds at most 2048 texts, as questions or as passages.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Embeddings> {
         let wire::EmbedResponse { vectors, model, dimension } =
             reply(self.stub().embed(wire::EmbedRequest { texts, query }).await)?;
         Ok(Embeddings { vectors: vectors.into_iter().map(|it| it.values).collect(), model, dimension })
     }
 
-    /// Begins the end of the daemon; it may still run for a moment afterwards.
+    /// Starts the shutdown of the daemon; the process may run for a moment longer.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn shutdown(&self) -> Result<()> {
         reply(self.stub().shutdown(wire::ShutdownRequest {}).await).map(|_| ())
     }
 
-    /// The generated stub wants to be mutable; a clone shares the connection.
+    /// The generated stub needs `&mut self`; a clone shares the connection.
     fn stub(&self) -> wire::vic_client::VicClient<Channel> {
         self.stub.clone()
     }
 }
 
-/// Says what to do when daemon and client are of different versions.
+/// Returns a warning when daemon and client have different versions.
 pub fn version_warning(status: &Status) -> Option<String> {
     (status.version != VERSION).then(|| {
         format!(
@@ -328,7 +328,7 @@ fn snapshots(stream: tonic::Streaming<wire::JobSnapshot>) -> impl Stream<Item = 
     stream.map(|item| item.map_err(|status| call_error(&status))?.try_into())
 }
 
-/// Tells what the daemon said from what happened to the connection.
+/// Distinguishes errors of the daemon from connection failures.
 fn call_error(status: &tonic::Status) -> Error {
     let error = grpc_status::into_error(status);
     if std::error::Error::source(status).is_none() {

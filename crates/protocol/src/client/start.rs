@@ -1,4 +1,4 @@
-//! Starts `vicd` when none runs, and says why when it does not come up.
+//! Starts `vicd` when none runs, and reports why it does not come up.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -16,34 +16,34 @@ use crate::data_dir::lock;
 use crate::data_dir::directory;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// How long a daemon that lives may take to answer: it loads a model, heals the store and loads the index first, which
-/// takes minutes for millions of chunks on a busy machine.
+/// How long a live daemon may take to answer. It first loads a model, repairs the store and loads the index, which takes
+/// minutes for millions of chunks on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// The user is told what is waited for after so long.
+/// After this time the user is told about the wait.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
-/// Pause between two looks at the socket: short, because the user waits.
+/// Pause between two polls of the socket: short, because the user waits.
 const POLL: Duration = Duration::from_millis(20);
 
 /// How much of the log is read to find its last lines.
 const LOG_TAIL: u64 = 8 << 10;
 
-/// A log of more than that is kept aside at the next start, and a new one begun.
+/// A larger log is rotated at the next start.
 const LARGE_LOG_BYTES: u64 = 16 << 20;
 
-/// Whoever waits for the end of a process needs little.
+/// A thread that only waits for a process needs little.
 const REAPER_STACK_BYTES: usize = 64 << 10;
 
-/// Lines of the log that an error shows.
+/// Number of log lines in an error.
 const LOG_LINES: usize = 5;
 
-/// Who is told what this process waits for; nobody unless somebody asked.
+/// Receives messages about waiting; unset means that none are sent.
 static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Has what is waited for told, once for each start that takes long.
+/// Sets the listener that is called once for each slow start.
 pub fn tell_waits(listener: fn(&str)) {
-    // Whoever asked first is told.
+    // The first listener stays.
     let _second = LISTENER.set(listener);
 }
 
@@ -54,7 +54,7 @@ pub async fn connect_or_start(config: &Config) -> Result<Client> {
         connected => Some(connected?),
     };
     match client {
-        // It names its address when it is ready to answer.
+        // The daemon writes its address when it is ready to answer.
         Some(client) if config.address_path().exists() => Ok(client),
         begun => Start::new(config, begun.is_some())?.wait().await,
     }
@@ -64,20 +64,20 @@ pub async fn connect_or_start(config: &Config) -> Result<Client> {
 struct Start<'a> {
     config: &'a Config,
     begun: Instant,
-    /// Where the log of this start begins.
+    /// Length of the log when this start began.
     log_start: u64,
-    /// Whether the user knows what is waited for.
+    /// Whether the user was told about the wait.
     told: bool,
-    /// The daemon that was started here; none where somebody else had started one.
+    /// The daemon started here; `None` if another process started one.
     child: Option<Child>,
-    /// How that ended.
+    /// The exit status of `child`.
     exited: Option<ExitStatus>,
 }
 
 impl<'a> Start<'a> {
     /// Starts a daemon, unless one is starting.
     fn new(config: &'a Config, starting: bool) -> Result<Start<'a>> {
-        // What we are about to write must not be the first thing of ours in a folder of something else.
+        // Before writing the log, makes sure that the folder is not another program's.
         directory::prepare(config)?;
         if !starting {
             begin_anew_if_large(&config.log_path());
@@ -87,7 +87,7 @@ impl<'a> Start<'a> {
         Ok(Start { config, begun: Instant::now(), log_start, told: false, child, exited: None })
     }
 
-    /// Waits for an answer as long as there is a daemon that may give one.
+    /// Waits for an answer as long as a daemon exists that may give one.
     async fn wait(mut self) -> Result<Client> {
         let config = self.config;
         loop {
@@ -106,7 +106,7 @@ impl<'a> Start<'a> {
                 }
             }
             if self.child.is_none() {
-                // The one that was starting has ended: it is our turn.
+                // The daemon that was starting has exited, so this process starts one.
                 self.child = Some(spawn(config)?);
             }
             self.look()?;
@@ -114,7 +114,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Looks at the process, and says why there is nothing to wait for any more.
+    /// Checks the process, and returns an error when waiting is pointless.
     fn look(&mut self) -> Result<()> {
         if self.exited.is_none()
             && let Some(child) = &mut self.child
@@ -126,7 +126,7 @@ impl<'a> Start<'a> {
             Some(status) => {
                 let log = tail(&self.config.log_path(), self.log_start).unwrap_or_default();
                 return Err(last_error(&log, status.code())
-                    .unwrap_or_else(|| failed(self.config, self.log_start, &format!("vicd ended with {status}"))));
+                    .unwrap_or_else(|| failed(self.config, self.log_start, &format!("vicd exited with {status}"))));
             }
             None => {}
         }
@@ -138,15 +138,15 @@ impl<'a> Start<'a> {
         Ok(())
     }
 
-    /// Looks at somebody else's daemon, which was faster and will answer soon.
+    /// Checks the daemon of another process, which was faster and will answer soon.
     fn look_at_other(&mut self) -> Result<()> {
         let Some(pid) = lock::holder(self.config) else {
-            // Who held the lock was about to end: it is our turn again.
+            // The lock's owner was about to exit, so this process tries again.
             self.child = Some(spawn(self.config)?);
             self.exited = None;
             return Ok(());
         };
-        // One that is only starting has not named its address yet.
+        // A daemon that is starting has not written its address yet.
         let ready = self.config.address_path().exists();
         if ready && !self.config.socket_path().exists() && self.begun.elapsed() > TELL_AFTER {
             return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
@@ -155,7 +155,7 @@ impl<'a> Start<'a> {
         Ok(())
     }
 
-    /// Says what is waited for, once, when it takes long.
+    /// Tells the user once when the wait is long.
     fn tell(&mut self) {
         if self.told || self.begun.elapsed() < TELL_AFTER {
             return;
@@ -166,27 +166,27 @@ impl<'a> Start<'a> {
         let process =
             own.or_else(|| lock::holder(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         listener(&format!(
-            "waiting for vicd{process}, which opens the index; a large one takes some minutes; it writes to `{}`",
+            "waiting for vicd{process} to open the index, which takes minutes if it is large; its log is `{}`",
             self.config.log_path().display()
         ));
     }
 }
 
-/// Asks for the end of a daemon, whenever that comes: who lives longer than it (`vic mcp`, `vic repl`) would keep a dead
-/// process.
+/// Collects the exit status of a daemon in the background: a client that outlives it (`vic mcp`, `vic repl`) would keep a
+/// zombie.
 fn reap(child: Option<Child>) {
     let Some(mut child) = child else { return };
     let waits = std::thread::Builder::new().name("vicd".into()).stack_size(REAPER_STACK_BYTES);
-    // Without a thread it stays one until this process ends.
+    // Without a thread the zombie stays until this process ends.
     let _left = waits.spawn(move || child.wait());
 }
 
-/// Says whether a daemon ended because another one has the data directory.
+/// Returns whether a daemon exited because another one holds the data directory.
 fn found_it_locked(status: ExitStatus) -> bool {
     status.code() == Some(ErrorCode::Locked.exit_code().into())
 }
 
-/// Connects to a daemon that not only listens but answers.
+/// Connects to a daemon that answers requests, not only accepts connections.
 async fn answering(config: &Config) -> Result<Client> {
     let client = Client::connect(config).await?;
     client.status().await.map(|_| client)
@@ -206,7 +206,7 @@ pub fn no_vicd() -> Error {
 /// Returns the command that runs the daemon of that configuration.
 pub fn vicd_command(config: &Config) -> Command {
     let mut command = vicd();
-    // Relative paths were resolved against our working directory; the daemon's is another.
+    // Relative paths were resolved against our working directory; the daemon has another.
     command.env("VIC_DATA_DIR", &config.data_dir);
     command.env("VIC_DB_PATH", &config.db_path);
     command.env("VIC_JOB_DB_PATH", &config.job_db_path);
@@ -234,7 +234,7 @@ fn spawn(config: &Config) -> Result<Child> {
         .stdin(Stdio::null())
         .stdout(log.try_clone().at("open", &log_path)?)
         .stderr(log)
-        // Else the daemon would keep the file system of our working directory busy.
+        // Otherwise the daemon would keep the file system of our working directory busy.
         .current_dir(&config.data_dir);
     detach(&mut command);
     let program = PathBuf::from(command.get_program());
@@ -244,15 +244,15 @@ fn spawn(config: &Config) -> Result<Child> {
     })
 }
 
-/// Keeps a large log under another name, in place of the one before it.
+/// Renames a large log, replacing the previous one.
 fn begin_anew_if_large(log: &Path) {
     if log.metadata().is_ok_and(|it| it.len() > LARGE_LOG_BYTES) {
-        // Without it the log goes on: nothing is lost.
+        // On failure the log continues; no line is lost.
         let _ = std::fs::rename(log, log.with_extension("log.1"));
     }
 }
 
-/// Makes the daemon outlive our terminal.
+/// Starts a new session, so that the daemon survives our terminal.
 #[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
 fn detach(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. setsid is one, and it allocates nothing.
@@ -261,8 +261,7 @@ fn detach(command: &mut Command) {
     }
 }
 
-/// The error that a program ended with, as it wrote it last of all: `error: ...` on a line of its own, perhaps followed by
-/// `hint: ...`.
+/// Parses the final error of a program: a line `error: ...`, optionally followed by `hint: ...`.
 pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
     let code = ErrorCode::ALL.into_iter().find(|it| Some(i32::from(it.exit_code())) == exit_code)?;
     let output = format!("\n{output}");
@@ -272,7 +271,7 @@ pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
     Some(if hint.is_empty() { error } else { error.hint(hint.trim()) })
 }
 
-/// Says what the last lines of the log say.
+/// Makes an error with the last lines of the log.
 fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
     let log_path = config.log_path();
     let message = match last_lines(&log_path, log_start) {
@@ -282,14 +281,14 @@ fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
     Error::new(ErrorCode::Unavailable, message).hint(format!("see `{}`", log_path.display()))
 }
 
-/// Returns the last lines that were written after `start`.
+/// Returns the last lines written after `start`.
 fn last_lines(path: &Path, start: u64) -> io::Result<String> {
     let text = tail(path, start)?;
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join(" | "))
 }
 
-/// Returns the end of what was written after `start`.
+/// Returns the end of the text written after `start`.
 fn tail(path: &Path, start: u64) -> io::Result<String> {
     let mut log = File::open(path)?;
     let length = log.metadata()?.len();
@@ -299,7 +298,7 @@ fn tail(path: &Path, start: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Says why nobody took the connection.
+/// Explains a failed connection.
 pub fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
     let kind = std::iter::successors(Some(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<io::Error>())
@@ -324,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_was_typed_in_another_folder_reaches_the_daemon_as_it_was_meant() {
+    fn relative_paths_reach_daemon_as_absolute() {
         const PATHS: [&str; 8] = [
             "VIC_DATA_DIR",
             "VIC_DB_PATH",
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_log_is_kept_aside_and_a_small_one_goes_on() {
+    fn large_log_is_rotated_and_small_one_continues() {
         let dir = tempfile::tempdir().unwrap();
         let (log, aside) = (dir.path().join("vicd.log"), dir.path().join("vicd.log.1"));
         std::fs::write(&log, "small").unwrap();
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_that_a_program_ended_with_is_told_whole() {
+    fn last_error_returns_message_and_hint() {
         let check = |output: &str, exit_code| {
             last_error(output, exit_code).map(|it| (it.code, it.message, it.hint.unwrap_or_default()))
         };
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_of_this_start_are_found() {
+    fn last_lines_start_at_offset() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, "old error\nnew error\n\n").unwrap();
@@ -382,7 +381,7 @@ mod tests {
         assert_eq!(last_lines(&path, 0).unwrap(), "2 | 3 | 4 | 5 | 6");
     }
 
-    /// A start of so many seconds ago, of a process that runs this script.
+    /// A start `seconds` ago, with a child that runs this script.
     fn started<'a>(config: &'a Config, seconds: u64, script: &str) -> Start<'a> {
         let log = File::options().create(true).append(true).open(config.log_path()).unwrap();
         let child = Command::new("sh").args(["-c", script]).stderr(log).spawn().unwrap();
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_lives_is_waited_for_up_to_five_minutes() {
+    fn live_daemon_is_awaited_for_five_minutes() {
         let dir = tempfile::tempdir().unwrap();
         let config = data_directory(dir.path());
         for (seconds, waits) in [(0, true), (31, true), (295, true), (301, false)] {
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_killed_while_it_starts_is_reported_with_what_it_said() {
+    fn killed_daemon_is_reported_with_its_log() {
         let dir = tempfile::tempdir().unwrap();
         let config = data_directory(dir.path());
         let mut start = started(&config, 0, "echo loading the model >&2; echo loading the index >&2; kill -9 $$");

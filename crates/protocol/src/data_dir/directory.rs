@@ -1,4 +1,4 @@
-//! Whose a data directory is, and which format it has: looked at before anything is written.
+//! Checks, before the first write, that a data directory belongs to vic and has a known format.
 
 use std::fs::{DirBuilder, File};
 use std::io::Write;
@@ -8,17 +8,17 @@ use std::path::Path;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// The format of everything below the data directory. Raise it when an older vic could not work with what this one writes,
-/// and say in [`check`] what becomes of the older formats.
+/// The format of everything below the data directory. Raise it when an older vic cannot work with newly written data, and
+/// define in [`check`] how older formats are handled.
 pub const FORMAT: u32 = 1;
 
-/// What stands before the number.
+/// The text before the number.
 const TITLE: &str = "vic data directory, format ";
 
-/// Any of these makes it a directory of vic's, from before there was a file with the format.
+/// Either file marks a data directory written before the format file existed.
 const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
-/// What may stand there before the first daemon: the command line, or a person, puts it there.
+/// Names allowed before the first start: written by the command line or the user.
 const BEFORE: [&str; 10] = [
     "vicd.log",
     "config.toml",
@@ -32,16 +32,15 @@ const BEFORE: [&str; 10] = [
     ".DS_Store",
 ];
 
-/// What begins so may stand there too: a log of requests with what SQLite has beside it while it is open, and after a program
-/// that ended with it open; files with which a start that was killed tried whether it can write; and keys that were being
-/// written.
+/// Prefixes allowed before the first start: a request log with SQLite's companion files, also after a crash; write probes
+/// of a killed start; and keys in the middle of a write.
 const BEGINNINGS: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
 
-/// Makes sure that the directory is ours, or empty, and of no newer format. Writes nothing.
+/// Makes sure that the directory is ours, or empty, and has no newer format. Writes nothing.
 ///
 /// # Errors
-/// [`ErrorCode::FailedPrecondition`] for a directory of something else or of a newer vic, [`ErrorCode::DataLoss`] for a
-/// format that cannot be understood.
+/// [`ErrorCode::FailedPrecondition`] for a directory of another program or a newer vic, [`ErrorCode::DataLoss`] for an
+/// unreadable format.
 pub fn check(config: &Config) -> Result<()> {
     let dir = &config.data_dir;
     let path = config.format_path();
@@ -64,23 +63,23 @@ pub fn check(config: &Config) -> Result<()> {
     match names.iter().find(|it| !is_allowed_before(it)) {
         Some(name) => Err(Error::new(
             ErrorCode::FailedPrecondition,
-            format!("`{}` holds `{name}` and is no data directory of vic", dir.display()),
+            format!("`{}` holds `{name}` and is not a data directory of vic", dir.display()),
         )
-        .hint("point VIC_DATA_DIR at an empty or a new directory")),
+        .hint("point VIC_DATA_DIR at an empty or new directory")),
         None => Ok(()),
     }
 }
 
-/// Makes the directory, for its owner alone, unless it is there and ours: whoever writes there without a daemon asks first.
+/// Creates the directory, accessible only to its owner, unless it exists and is ours. For writers without a daemon.
 ///
 /// # Errors
-/// Those of [`check`], or it cannot be made.
+/// Those of [`check`], or the directory cannot be created.
 pub fn prepare(config: &Config) -> Result<()> {
     check(config)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)
 }
 
-/// Notes the format, once. The caller holds the lock.
+/// Writes the format file once. The caller holds the lock.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -105,7 +104,7 @@ fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
             format!("the data directory `{}` has format {number}, this vic knows {FORMAT}", dir.display()),
         )
         .hint("use the newer vic, or another VIC_DATA_DIR")),
-        None => Err(Error::new(ErrorCode::DataLoss, format!("cannot understand the format in `{}`", path.display()))
+        None => Err(Error::new(ErrorCode::DataLoss, format!("cannot parse the format in `{}`", path.display()))
             .hint(format!("if vic {} wrote this directory, remove that file", env!("CARGO_PKG_VERSION")))),
     }
 }
@@ -122,7 +121,7 @@ mod tests {
         Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
     }
 
-    /// The outcome of a check of a directory with these files.
+    /// Checks a directory with these files.
     fn check_with(files: &[(&str, &str)]) -> Result<()> {
         let dir = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_something_else_or_of_a_newer_vic_is_refused() {
+    fn foreign_or_newer_directory_is_refused() {
         for (files, code, named) in [
             (vec![("holiday.jpg", "")], ErrorCode::FailedPrecondition, "holiday.jpg"),
             (vec![("vicd.log", ""), ("thesis.docx", "")], ErrorCode::FailedPrecondition, "thesis.docx"),
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_an_older_and_our_own_directory_are_taken() {
+    fn empty_older_and_own_directories_are_accepted() {
         check_with(&[]).unwrap();
         check_with(&[("vicd.log", ""), ("config.toml", ""), ("tuned.toml", "")]).unwrap();
         check_with(&[("keys.json", ""), ("keys.lock", ""), (".vic-key3Xy", ""), ("demo", "")]).unwrap();

@@ -1,4 +1,4 @@
-//! One daemon per data directory.
+//! The lock that allows one daemon per data directory.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -11,60 +11,60 @@ use rustix::process::{Pid, test_kill_process};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Holds the data directory until it is dropped. The operating system lets go of it even when the process is killed.
+/// Holds the data directory until dropped. The operating system releases the lock even when the process is killed.
 #[derive(Debug)]
 pub struct DataLock {
     _file: File,
-    /// Held, so that nothing else gets its identity.
+    /// Kept open, so that no other directory gets the same inode.
     _directory: File,
-    /// The folder of the index, which may lie elsewhere: two daemons would each delete what the other one stores.
+    /// The index folder, which may be outside the data directory. Two daemons would each delete what the other one stores.
     index: Option<File>,
     path: PathBuf,
     identity: (u64, u64),
 }
 
-/// How often a daemon looks whether its data directory is still there.
+/// How often the daemon checks that its data directory still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Looks in a row that must miss it: a mount may be away for a moment.
+/// Consecutive failed checks before the directory counts as lost; a mount may be away for a moment.
 const LOOKS: u32 = 2;
 
-/// How long a lock is waited for whose owner is dead. Who is killed while it starts a worker leaves a child that still has
-/// all that its parent had open, until it becomes the worker: moments on an idle machine, more on a busy or traced one.
+/// How long to wait for a lock with a dead owner. A daemon killed while it starts a worker leaves a forked child that holds
+/// all its open files until exec: moments on an idle machine, longer on a busy or traced one.
 const ORPHANED: Duration = Duration::from_secs(5);
 
-/// How long the lock of an index is waited for.
+/// How long to wait for the lock of an index.
 const LETS_GO: Duration = Duration::from_secs(1);
 
-/// Pause between two tries for such a lock.
+/// Pause between two attempts to lock.
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
 impl DataLock {
-    /// Holds the folder of the index too, if there is one.
+    /// Also locks the index folder, if it exists.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`] where the daemon of another data directory has it. Not `Locked`: whoever hears that
-    /// waits for the daemon of this one.
+    /// [`ErrorCode::FailedPrecondition`] if the daemon of another data directory holds it. Not `Locked`: a client that gets
+    /// `Locked` waits for the daemon of this directory.
     pub fn hold_index(&mut self, folder: &Path) -> Result<()> {
-        // A child of a daemon that was killed lets go of both a moment apart.
+        // The child of a killed daemon releases its two locks a moment apart.
         let is_passing = |error: &Error| error.code == ErrorCode::FailedPrecondition;
         self.index = patiently(LETS_GO, is_passing, || lock_index(folder))?;
         Ok(())
     }
 
-    /// Waits until the data directory is gone or another lies in its place, which this process does not hold: nobody would
-    /// find this daemon any more, and what it writes nobody would read. Returns that as an error.
+    /// Waits until the data directory is gone or replaced by one that this process does not hold. Clients could then
+    /// neither find this daemon nor read its data. Returns that as an error.
     pub async fn lost(&self) -> Error {
         let mut missed = 0;
         while missed < LOOKS {
             tokio::time::sleep(LOOK_EVERY).await;
             missed = if self.is_in_place().await { 0 } else { missed + 1 };
         }
-        Error::new(ErrorCode::DataLoss, format!("the data directory `{}` has gone; vicd ends", self.path.display()))
-            .hint("put it back if it was moved; or remove what is left at this path and start vicd, which makes a new one")
+        Error::new(ErrorCode::DataLoss, format!("the data directory `{}` is gone; vicd exits", self.path.display()))
+            .hint("move it back; or remove what is at this path and start vicd, which creates a new one")
     }
 
-    /// Where the path cannot be looked at, it may be the same.
+    /// An unreadable path counts as in place.
     async fn is_in_place(&self) -> bool {
         match tokio::fs::metadata(&self.path).await {
             Ok(found) => identity(&found) == self.identity,
@@ -73,7 +73,7 @@ impl DataLock {
     }
 }
 
-/// Takes the lock and writes our process number into it.
+/// Takes the lock and writes our process id into it.
 ///
 /// # Errors
 /// [`ErrorCode::Locked`], naming the owner.
@@ -82,7 +82,7 @@ pub fn take(config: &Config) -> Result<DataLock> {
     patiently(ORPHANED, is_passing, || try_take(config))
 }
 
-/// Tries again while a refusal is one that will pass, but no longer than `limit`.
+/// Retries for at most `limit` while `is_passing` says that the refusal is temporary.
 fn patiently<T>(limit: Duration, is_passing: impl Fn(&Error) -> bool, attempt: impl Fn() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
@@ -100,7 +100,7 @@ fn try_take(config: &Config) -> Result<DataLock> {
     let mut file = File::options().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)?;
     match file.try_lock() {
         Ok(()) if is_at(&file, &path) => (),
-        // Somebody deleted it between the opening and the lock: the lock holds nobody off.
+        // The file was deleted between open and lock, so this lock excludes no other process.
         Ok(()) => return try_take(config),
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
@@ -115,7 +115,7 @@ fn try_take(config: &Config) -> Result<DataLock> {
         }
         Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, &error)),
     }
-    // The name is a kindness to whoever comes second: a full disk is no reason not to start.
+    // The process id only improves an error message, so a full disk does not prevent the start.
     let write = |file: &mut File| {
         file.set_len(0)?;
         file.rewind()?;
@@ -127,7 +127,7 @@ fn try_take(config: &Config) -> Result<DataLock> {
     Ok(DataLock { _file: file, _directory: directory, index: None, path: config.data_dir.clone(), identity })
 }
 
-/// Locks the folder of an index; none where it is not there.
+/// Locks an index folder; `None` if it does not exist.
 fn lock_index(path: &Path) -> Result<Option<File>> {
     let folder = match File::open(path) {
         Ok(folder) => folder,
@@ -146,10 +146,10 @@ fn lock_index(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// What stands before the process number.
+/// The text before the process id.
 const OWNER: &str = "vicd, process ";
 
-/// The process that the file of the lock names, which may be dead.
+/// Returns the process named in the lock file, which may be dead.
 fn owner(config: &Config) -> Option<Pid> {
     let owner = std::fs::read_to_string(config.lock_path()).ok()?;
     Pid::from_raw(owner.trim().strip_prefix(OWNER)?.parse().ok()?)
@@ -164,16 +164,16 @@ fn is_at(file: &File, path: &Path) -> bool {
     held.is_ok_and(|held| found.is_ok_and(|found| identity(&found) == identity(&held)))
 }
 
-/// Device and inode. They are not given to another file while this one is held open.
+/// Returns device and inode. They are not reused while the file is open.
 fn identity(of: &std::fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     (of.dev(), of.ino())
 }
 
-/// Returns the number of the process that holds the data directory, if one does: also of one whose socket is gone.
+/// Returns the id of the process that holds the data directory, even if its socket is gone.
 pub fn holder(config: &Config) -> Option<u32> {
     let owner = owner(config)?;
-    // A dead one first: to try its lock could get into the way of one that is just starting.
+    // A dead owner first: probing its lock could disturb a daemon that is just starting.
     test_kill_process(owner).ok()?;
     let file = File::open(config.lock_path()).ok()?;
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| owner.as_raw_pid().cast_unsigned())
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_daemon_is_told_who_holds_the_directory() {
+    fn second_daemon_is_refused_with_owner_pid() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_held_by_one_daemon_whatever_the_data_directory() {
+    fn shared_index_is_locked_across_data_directories() {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| {
             let (data_dir, index) = (dir.path().join(name), dir.path().join("index"));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_daemon_left_held_is_waited_for() {
+    fn lock_of_dead_daemon_is_awaited() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_is_not_in_place_when_it_was_moved_away_or_made_anew() {
+    async fn moved_or_recreated_directory_is_not_in_place() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().join("data");
         std::fs::create_dir(&data_dir).unwrap();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
         let lock = take(&config).unwrap();
         std::fs::remove_file(config.lock_path()).unwrap();
-        assert!(lock.is_in_place().await, "the file of the lock is not the directory");
+        assert!(lock.is_in_place().await, "the lock file may be deleted");
         std::fs::rename(&data_dir, dir.path().join("aside")).unwrap();
         assert!(!lock.is_in_place().await);
         std::fs::create_dir(&data_dir).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_is_known_while_it_holds() {
+    fn holder_is_reported_while_lock_is_held() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
