@@ -209,7 +209,7 @@ fn vectors_that_the_disk_gives_back_otherwise_are_told_and_made_anew() {
     let told = agreement(&world);
     assert!(told["health"] == "problem" && told["finding"].to_string().contains("or the vectors"), "{told}");
     world.spawn();
-    assert!(world.log().contains("has not what the catalog says"), "{}", world.log());
+    assert!(world.log().contains("does not match the catalog"), "{}", world.log());
     check_all_is_read(&world, "damaged vectors");
     assert!(world.terminate());
     assert_eq!(agreement(&world)["health"], "ok");
