@@ -334,7 +334,7 @@ impl Table {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::warn!(%error, "index maintenance failed; it is retried when the job ends");
+            tracing::warn!(%error, "upkeep of the index failed; it is retried when the job ends");
         }
     }
 

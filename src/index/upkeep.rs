@@ -86,7 +86,7 @@ impl Inner {
         if is_done {
             self.note(WORDS, None);
         }
-        self.note_outcome(WHOLE, "index maintenance failed", outcome);
+        self.note_outcome(WHOLE, "upkeep of the index failed", outcome);
     }
 
     /// Runs full maintenance, then switches to the new model's table if it is complete: a pause may have delayed the
