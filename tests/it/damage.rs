@@ -104,7 +104,7 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
     ("a missing data file", "index was damaged", |data| {
         std::fs::remove_file(table_files(data, ".lance/data/").remove(0)).unwrap();
     }),
-    ("a keyword index of garbage", "is made anew", |data| {
+    ("a keyword index of garbage", "is rebuilt", |data| {
         table_files(data, "/_indices/").into_iter().for_each(garbage);
     }),
     ("temporary files of a crash", "", |data| {
