@@ -171,7 +171,7 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
         let vectors = tokio::select! {
             vectors = embedding => vectors?,
             // The server may hang.
-            () = long_cancelled(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while it embedded")),
+            () = long_cancelled(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while embedding")),
         };
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();

@@ -238,7 +238,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
     while inner.is_told(&inner.pictures.arrived, again).await {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
         let outcome = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await;
-        let is_done = inner.note_outcome(PICTURES, "cannot index what pictures say", outcome);
+        let is_done = inner.note_outcome(PICTURES, "cannot index OCR text", outcome);
         again = (!is_done).then(|| longer(again));
     }
 }
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(pictures.unread(), 3);
         let first = pictures.pop().unwrap();
         assert_eq!((first.id, first.every_page()), (1, true));
-        assert_eq!(pictures.unread(), 3, "what is at hand is not in the index yet");
+        assert_eq!(pictures.unread(), 3, "files in progress are not in the index yet");
         // The job is cancelled while the file is in progress.
         pictures.put_back(first);
         pictures.forget("a");
@@ -462,7 +462,7 @@ mod tests {
         pictures.end("a", true);
         pictures.end("b", true);
         let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
-        assert_eq!(left, [(1, false), (2, false)], "and what the job alone asked for goes");
+        assert_eq!(left, [(1, false), (2, false)], "files of the job alone are dropped");
         assert!(!pictures.take_seen(1), "it was read");
     }
 

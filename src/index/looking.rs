@@ -198,7 +198,7 @@ mod tests {
         keep(true, part([1, 2], [3]));
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
         assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, ..Looked::default() });
-        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "all is better than some");
+        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "every page beats some pages");
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(crate) struct Inner {
     gate: Arc<Gate>,
     /// Held while the pipeline runs over all pending files. Fair: jobs run in the order in which they were requested.
     engine: tokio::sync::Mutex<()>,
-    /// Fast lane of just-saved files, which do not wait for the engine.
+    /// Queue of just-saved files, which do not wait for the engine.
     urgent: Arc<Urgent>,
     /// Held for reading by every run over urgent files.
     overtaking: tokio::sync::RwLock<()>,

@@ -19,7 +19,7 @@ const MISSING: &str = "ocr";
 /// Key of the problem that the models cannot be loaded.
 const UNLOADED: &str = "ocr networks";
 /// The effect of both problems.
-const CANNOT_READ: &str = "pictures of text are not read";
+const CANNOT_READ: &str = "OCR is not available";
 /// Interval of the retry.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
 /// Time limit for loading the models.

@@ -245,13 +245,13 @@ mod tests {
         looked.blocks[2].kind = BlockKind::Metadata;
         put("pdf_layout", &looked);
         assert_eq!(shown(), ["first", "by a question"], "only what has no text, and nothing twice");
-        put("index_pictures", &document(&[(2, "by the lane")], Some(Region::default())));
-        assert_eq!(shown(), ["first", "by the lane"]);
+        put("index_pictures", &document(&[(2, "by the queue")], Some(Region::default())));
+        assert_eq!(shown(), ["first", "by the queue"]);
         let mut text = Document { pages_without_text: vec![], ..scan() };
         cache.put(&looking::key(ContentHash([8; 32]), false), &Document::default());
         put("ocr_image", &looked);
         add_known(&cache, ContentHash([9; 32]), &mut text);
-        assert_eq!(text.blocks.len(), 1, "another content has nothing to do with it");
+        assert_eq!(text.blocks.len(), 1, "another content gets no cached text");
     }
 
     #[test]

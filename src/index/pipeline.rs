@@ -59,8 +59,8 @@ const CHUNK_TIMES: usize = 4;
 pub(crate) fn memory_caps() -> Vec<MemoryCap> {
     let cap = |part: &str, kib: usize| MemoryCap { part: part.into(), mib: (CHUNK_TIMES * kib / 1024) as u64 };
     vec![
-        cap("text on its way into the index", TEXT_IN_FLIGHT_KIB),
-        cap("text of saved files on its way", LANES * URGENT_TEXT_IN_FLIGHT_KIB),
+        cap("text being indexed", TEXT_IN_FLIGHT_KIB),
+        cap("text of urgent files being indexed", LANES * URGENT_TEXT_IN_FLIGHT_KIB),
     ]
 }
 
@@ -239,6 +239,6 @@ mod tests {
             resting.await.unwrap();
             run.rest(hour).await;
         };
-        tokio::time::timeout(Duration::from_secs(30), both).await.expect("it rests");
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect("the rest does not end");
     }
 }

@@ -304,7 +304,7 @@ async fn skill_evidence_of_excluded_file_is_purged() {
 async fn failed_ocr_files_stay_queued_and_are_read_later() {
     let unloaded = ExtractFailure { reason: Reason::UnsupportedType, detail: format!("{NETWORKS_UNLOADED}: why") };
     let unread = ExtractFailure { reason: Reason::Io, detail: "no worker could be started".into() };
-    for (failure, told) in [(unloaded, "vic models pull"), (unread, "cannot index what pictures say")] {
+    for (failure, told) in [(unloaded, "vic models pull"), (unread, "cannot index OCR text")] {
         let scene = Scene::whose_skills_say(&Err(failure)).await;
         scene.have_models();
         let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));

@@ -1,8 +1,8 @@
-//! Fast lane for just-saved files: they are searchable at once, although a job may have hours to go.
+//! Urgent queue of just-saved files: they are searchable at once, although a job may have hours to go.
 //!
 //! The watcher's files wait here and go through short runs of the same pipeline beside the background run. Commits are
 //! serialised, and each keeps only what the catalog still wants. A file in both runs is therefore stored once, in its
-//! current state (see `storing`). A token bucket limits the fast lane to what people save; everything beyond it waits
+//! current state (see `storing`). A token bucket limits this queue to what people save; everything beyond it waits
 //! for the background run. Thus neither ten thousand copied files nor a log rewritten every second can delay a job.
 
 use std::collections::BTreeSet;
@@ -34,7 +34,8 @@ const REFILL_A_SECOND: f64 = 4.0;
 /// not cached.
 const RECOVERED: f64 = 32.0;
 
-/// Maximum cost of a file that marks the bucket as spent. A single such file, saved twice a second, can always pay.
+/// Maximum cost of a file that marks the bucket as spent when it is refused. A single such file, saved twice a second,
+/// can always pay.
 const SMALL: f64 = 2.0;
 
 /// Tokens that larger files leave to small ones: a log that is written constantly must not block them.
@@ -350,7 +351,7 @@ mod tests {
         urgent.insist(&[3]);
         urgent.lock().waiting.clear();
         tokio::time::sleep(LOOK * 3).await;
-        assert!(!waits.is_finished(), "a run has file 1 in hand");
+        assert!(!waits.is_finished(), "a run still holds file 1");
         // The run ends. The file need not be indexed: the catalog is not read.
         urgent.done(&[1]);
         urgent.insist(&[3]);

@@ -186,7 +186,7 @@ mod tests {
         let waiting = Waiting::default();
         waiting.note_timeout(kind("scans", "pdf"));
         waiting.note_timeout(kind("scans", "pdf"));
-        assert!(!waiting.puts_off_rank(0, &kind("scans", "pdf")), "twice is bad luck");
+        assert!(!waiting.puts_off_rank(0, &kind("scans", "pdf")), "two timeouts are below the limit");
         waiting.note_timeout(kind("scans", "pdf"));
         assert!(waiting.puts_off_rank(0, &kind("scans", "pdf")));
         for other in [kind("scans", "txt"), kind("letters", "pdf")] {

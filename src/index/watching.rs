@@ -459,7 +459,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(50));
             watching.tend()
         };
-        assert!((0..10).all(|_| !beat()), "it lives");
+        assert!((0..10).all(|_| !beat()), "the watcher is alive");
         assert!(sees(&root, "a.txt", &mut changes));
         watching.watcher().unwrap().die();
         assert!(!sees(&root, "b.txt", &mut changes));
@@ -500,7 +500,7 @@ mod tests {
         watching.watcher().unwrap().die();
         let mut waiting = std::pin::pin!(watching.reach());
         // The dead watcher holds the barrier, not its replacement.
-        tokio::select! { biased; _ = &mut waiting => panic!("the dead answer"), () = std::future::ready(()) => () }
+        tokio::select! { biased; _ = &mut waiting => panic!("a dead watcher answered"), () = std::future::ready(()) => () }
         while !watching.tend() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -114,7 +114,7 @@ async fn missing_or_empty_data_file_recreates_table_and_keeps_old() {
         let store = open(dir.path()).await;
         assert!(store.has_lost() && store.file_ids().await.unwrap().is_empty());
         let kept = contents(&store.set_aside()[0]);
-        assert!(is_kept(&before, &kept), "something of the old one is gone");
+        assert!(is_kept(&before, &kept), "part of the old table is lost");
         store.accept_loss().await.unwrap();
         store.replace(many(2)).await.unwrap();
         drop(store);

@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(first(&[3_600, 3_700, 3_800]), Some(2), "all but the newest");
         assert_eq!(first(&[-900, 3_600, 3_700, -1]), Some(2), "the one that was the newest until a moment ago");
         assert_eq!(first(&[3_600, 3_700, -900, -800]), Some(3));
-        assert_eq!(first(&[1, 2]), None, "that is no other clock");
+        assert_eq!(first(&[1, 2]), None, "within the clock jitter");
     }
 
     #[tokio::test]
