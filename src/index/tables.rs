@@ -15,8 +15,7 @@ use crate::store::{LanceStore, Store, StoreStats};
 
 /// Minimum number of rows that a job may leave outside the keyword index: scanning them takes about ten milliseconds.
 const CATCH_UP_ROWS: u64 = 10_000;
-/// Maximum number of such rows. Measured on a busy machine: with 225,000 such rows of a million, a query took seven
-/// seconds.
+/// Maximum number of such rows. On a busy machine a query took seven seconds with 225,000 such rows of a million.
 const MOST_UNINDEXED_ROWS: u64 = 30_000;
 /// Maximum number of such rows while queries run. A query opens the file of every commit with such rows, and each saved
 /// file is a commit: 350 of them cost about 3 ms.
@@ -346,8 +345,7 @@ impl Table {
         }
     }
 
-    /// Rewrites everything that holds deleted rows, in both tables. Returns the version per table before which all must
-    /// be pruned.
+    /// Rewrites everything with deleted rows in both tables. Returns per table the version before which all must go.
     pub(crate) async fn purge(&self) -> Result<Vec<(Arc<LanceStore>, u64)>> {
         let mut versions = Vec::new();
         for store in self.old.iter().chain([&self.target]) {

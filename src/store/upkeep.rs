@@ -50,9 +50,8 @@ const PARTITION_ROWS: usize = 4_096;
 /// 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
 const PROBES: usize = 20;
 
-/// Candidates re-ranked with their full vectors, as a multiple of the limit. Without a filter it makes little
-/// difference to recall at 10 (0.990 with 2 and with 4, 0.984 with 1). With a filter that passes 1 % it is 0.968 with
-/// 2, 0.998 with 4.
+/// Candidates re-ranked with their full vectors, as a multiple of the limit. Recall at 10 without a filter: 0.984 with 1,
+/// 0.990 with 2 and with 4. With a filter that passes 1 %: 0.968 with 2, 0.998 with 4.
 const REFINE: u32 = 4;
 
 /// How long the last [`KEEP_VERSIONS`] are kept.
@@ -111,8 +110,7 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
         store.doing("updating its indexes");
-        // While vectors are in memory, chunks may lack them, and the approximate index is built from existing vectors
-        // only.
+        // While vectors are in memory, chunks may lack them, and the approximate index needs existing vectors.
         let is_large = store.hot().vectors().is_none();
         let are_replaced = index(table, store.dimension, is_large).await.on("update keywords in", &store.dir)?;
         // Keeps this result if a later step fails.
@@ -144,9 +142,8 @@ pub(super) async fn cover(store: &LanceStore) -> Result<()> {
     store.settle().await
 }
 
-/// Returns how many of the newest parts, given by their rows, to merge with the new rows. These are parts up to `times`
-/// the size of everything newer. With 2, about five parts remain and a row is written seven times; with 1, eight and
-/// four.
+/// Returns how many of the newest parts (given by their rows) to merge with new rows: parts up to `times` the size of all
+/// that is newer. With 2, about five parts remain and a row is written seven times; with 1, eight and four.
 fn merged(parts: &[usize], new: usize, times: usize) -> usize {
     let mut together = new;
     let is_merged = |rows: &&usize| {
@@ -172,8 +169,7 @@ fn due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
     (new > 0 || due > 1).then_some(due)
 }
 
-/// Returns how many of the newest parts are small. Larger ones are left to full maintenance, because merging them takes
-/// too long for a small change.
+/// Returns how many of the newest parts are small. Merging larger ones takes too long for a small change.
 fn small(parts: &[usize]) -> usize {
     parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
 }
@@ -359,8 +355,7 @@ mod tests {
         }
     }
 
-    /// Runs maintenance after each number of new rows. Returns the most rows merged at once, and how often each was
-    /// written.
+    /// Runs maintenance after each number of new rows. Returns the most rows merged at once and the writes per row.
     fn upkeeps(come: impl Iterator<Item = usize>) -> (usize, usize) {
         let (mut parts, mut most, mut written) = (Vec::new(), 0, 0);
         for new in come {

@@ -6,8 +6,7 @@
 //! Long, SIGMOD 2024, without the rotation). A code takes 1/8 of the row's bytes, and the memory-bound scan an eighth
 //! of the time.
 //!
-//! Rows are stored in blocks of eight, with the same word of all eight adjacent, so that the compiler counts eight rows
-//! at once.
+//! Blocks of eight rows store the same word of all eight side by side, so that the compiler counts eight rows at once.
 
 use std::ops::Range;
 
@@ -201,8 +200,7 @@ fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut eac
     }
 }
 
-/// Sums the query's steps for the rows of these blocks. `WORDS` is the number of words per row, or 0 if only known at
-/// run time.
+/// Sums the query's steps for the rows of these blocks. `WORDS` is the words per row, or 0 if known only at run time.
 #[inline(always)]
 fn count_run<const WORDS: usize>(sketch: &Sketch, asked: &Asked, run: Range<usize>, steps: &mut [[u64; BLOCK]; RUN]) {
     let words = if WORDS > 0 { WORDS } else { sketch.words };
