@@ -1,5 +1,4 @@
-//! Third stage: vectors from the cache or the embedder. In the keyword pass, only files already in the index get
-//! vectors.
+//! Third stage: vectors from the cache or the embedder. In the keyword pass, only files already in the index get vectors.
 
 use std::collections::HashMap;
 use std::time::Duration;

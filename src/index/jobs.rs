@@ -205,8 +205,7 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
     let request = progress.snapshot().request;
     for (root, within) in parts {
         match scan_part(inner, root, within.clone(), parts.len() == 1, progress, cancel).await {
-            // An unavailable root keeps its entries, and the other roots proceed. If it is the only one, the caller
-            // gets the error.
+            // An unavailable root keeps its entries, and other roots proceed. For a single root, the job fails.
             Err(error) if parts.len() > 1 && error.code != ErrorCode::Cancelled => {
                 progress.update(|job| job.last_error = Some(error.message.clone()));
             }

@@ -38,8 +38,7 @@ impl Missing {
         self.roots().remove(&root).unwrap_or_default()
     }
 
-    /// Removes the files below a path that a walk covered (the whole root if empty): what exists there now is tried
-    /// again.
+    /// Removes the files below a path that a walk covered (the whole root if empty): what exists there now is tried again.
     pub(crate) fn forget(&self, root: RootId, place: &Path) {
         if let Some(files) = self.roots().get_mut(&root) {
             files.retain(|_, it| !it.starts_with(place));

@@ -16,8 +16,7 @@ use crate::index::blocking;
 use crate::model::{ContentHash, FileRecord, MOST_FILE_BYTES, Scope};
 use crate::warehouse::{self, Stamp, silence};
 
-/// As [`blocking`], for work that opens files. Stops waiting after `most`, because a disk that does not respond may
-/// never do so.
+/// As [`blocking`], for work that opens files. Stops waiting after `most`, because a disk may never respond.
 ///
 /// # Errors
 /// Errors of the work, and that it did not finish in time.

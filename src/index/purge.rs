@@ -35,8 +35,7 @@ pub(crate) fn ask(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(KEY, &now_ms().to_string())
 }
 
-/// Returns the request that the last purge served, `None` before the first. The catalog no longer had the purged files
-/// by then.
+/// Returns the request that the last purge served, `None` before the first. The catalog had forgotten its files by then.
 pub(crate) fn last(catalog: &Catalog) -> Result<Option<String>> {
     catalog.meta_get(DONE)
 }

@@ -118,8 +118,7 @@ impl Inner {
         self.scan_alone(root, None, false, &self.shutdown).await.map(drop)
     }
 
-    /// Finds changes of a root, or of a part of it, that events did not report. `seen` tells whether all events so far
-    /// were applied.
+    /// Finds changes of a root, or of a part of it, that events missed. `seen`: all events so far were applied.
     async fn look(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
         self.check_answers(root)?;
         let is_watched = seen && self.watching.tells_all(root.id);

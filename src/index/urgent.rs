@@ -133,9 +133,8 @@ impl Urgent {
         !before.is_empty()
     }
 
-    /// Takes the files of one run from the queue and counts the attempt. Files that the background run has begun stay
-    /// with it. Also returns whether there were such files, because that run may have skipped them while they were
-    /// queued here.
+    /// Takes the files of one run from the queue and counts the attempt. Files that the background run has begun stay with
+    /// it. Also returns whether there were such files, because that run may have skipped them while they were queued here.
     fn take(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
         let mut state = self.lock();
         let State { waiting, under_way, .. } = &mut *state;

@@ -38,8 +38,7 @@ pub(crate) struct Waiting {
 #[derive(Default)]
 struct State {
     timeouts: HashMap<Kind, u32>,
-    /// Current rank: files of this rank and lower ones are sent. The rank is the number of attempts; a file of a slow
-    /// kind has at least 1.
+    /// Files up to this rank are sent. The rank is the number of attempts, at least 1 for a file of a slow kind.
     turn: u32,
     /// Lowest rank deferred since the round began.
     put_off: Option<u32>,

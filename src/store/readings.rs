@@ -1,5 +1,4 @@
-//! Version pins: the version that queries see, and the versions that running reads hold. Pinned versions must not be
-//! pruned.
+//! Version pins: the version that queries see, and those that running reads hold. Pinned versions must not be pruned.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -56,8 +56,7 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    /// Starts empty, for a table in this folder with this many rows and vectors of this length. The default keeps
-    /// nothing.
+    /// Starts empty, for a table in this folder with this many rows and vectors of this length. The default keeps nothing.
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
         let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
         let addresses = vectors.is_some().then(Addresses::default);

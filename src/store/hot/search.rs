@@ -96,8 +96,7 @@ mod tests {
         Misleads,
     }
 
-    /// Checks the rows with the highest estimates, with `number` as their first component, for a query along the first
-    /// axis.
+    /// Checks the best rows for a query along the first axis. `number` is the first component of each row.
     fn check(
         rows: usize,
         marked: Option<fn(usize) -> bool>,
