@@ -1,4 +1,4 @@
-//! The tables of files that questions are about: read once for each content, and kept while there is room.
+//! Cache of parsed tables for queries, by file content.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,16 @@ use crate::model::{ContentHash, FileKind, FileRecord};
 use crate::table::{self, Table};
 use crate::warehouse::open_beneath;
 
-/// Size of the largest file that is read for a question: beyond it that takes longer than an answer.
+/// Size of the largest file that is parsed for a query: a larger one takes longer than an answer.
 const MOST_FILE: u64 = 2 << 20;
-/// Bytes of the tables that are kept.
+/// Maximum bytes of cached tables.
 const MOST_KEPT: usize = 32 << 20;
-/// What a content without tables counts, so that their number is bounded too.
+/// Bytes counted for content without tables, to bound the number of entries.
 const ENTRY_BYTES: usize = 1 << 10;
-/// Files that are read at the same time.
+/// Files parsed concurrently.
 const AT_ONCE: usize = 2;
 
-/// Tables by content and extension, the last used last.
+/// Tables by content and extension, least recently used first.
 #[derive(Default)]
 struct Kept(Vec<(ContentHash, String, Arc<Vec<Table>>)>);
 
@@ -50,7 +50,6 @@ impl Kept {
     }
 }
 
-/// See the module.
 pub(crate) struct AskedTables {
     kept: Mutex<Kept>,
     places: Arc<Semaphore>,
@@ -69,9 +68,9 @@ impl AskedTables {
 }
 
 impl Index {
-    /// Returns the tables of a file as it is now, each named by the file too. None where the file cannot be read, has more
-    /// than 2 MiB, is of a kind without tables, or takes longer than `patience`: it is read to its end nevertheless, and the
-    /// next question has its tables at once.
+    /// Returns the tables of a file in its current state, each named after the file too. Returns `None` if the file is
+    /// unreadable, larger than 2 MiB, of a kind without tables, or takes longer than `patience`. Parsing then
+    /// continues, and the next query gets the tables at once.
     pub async fn tables_of(&self, record: &FileRecord, patience: Duration) -> Option<Arc<Vec<Table>>> {
         if record.found.size > MOST_FILE || !may_hold_tables(record.kind) {
             return None;
@@ -102,7 +101,7 @@ impl Inner {
         }
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let Ok(document) = self.pool.extract(file, &name).await else { return Ok(None) };
-        // What was written to meanwhile would be kept as the tables of another content.
+        // Tables of a file modified meanwhile would be cached under the wrong content.
         if before.still_holds(record).await? != Some(true) {
             return Ok(None);
         }
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_last_is_kept_while_there_is_room() {
+    fn cache_evicts_least_recently_used_tables() {
         let hash = |it: u8| ContentHash([it; 32]);
         let mut kept = Kept::default();
         kept.keep(hash(1), "csv", tables(10));
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_without_tables_are_bounded_in_number() {
+    fn cache_bounds_entries_without_tables() {
         let mut kept = Kept::default();
         for number in 0..2 * MOST_KEPT / ENTRY_BYTES {
             let mut hash = ContentHash([0; 32]);

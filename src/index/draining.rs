@@ -1,4 +1,4 @@
-//! Runs over everything that is pending, asked for or not, and over everything that is gone.
+//! Runs over all pending files, with or without a job, and deletion of tombstoned files from the store.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -15,31 +15,31 @@ use crate::index::{Inner, blocking, scan};
 use crate::model::{Phase, Root};
 use crate::warehouse::silence;
 
-/// The longest that it is looked for what is missing, at some ten thousand files a second.
+/// The longest that missing files are checked, at about ten thousand files a second.
 const LOOKED_FOR: Duration = Duration::from_secs(60);
 
-/// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
+/// Maximum runs per drain, each after a walk for moved files: a folder that moves all the time must not block it.
 const LOOKS_FOR_MOVED: usize = 3;
-/// More files than there are.
+/// More files than any catalog holds.
 const EVERY: usize = 1 << 40;
 
-/// How soon what failed is tried again, at first and at last.
+/// Initial and maximum retry delay.
 const AGAIN: (Duration, Duration) =
     (if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(15) }, Duration::from_secs(600));
 
-/// What failed when a run without a job did.
+/// Prefix of the error of a failed run without a job.
 pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
 
-/// The part whose problem is that files which are gone from the catalog are in the store.
+/// Key of the problem that tombstoned files are still in the store.
 const BURY: &str = "bury";
 
-/// When what has failed again is tried again, after it had waited for so long before.
+/// Returns the next retry delay: twice the previous one, up to the maximum.
 pub(super) fn longer(before: Option<Duration>) -> Duration {
     before.map_or(AGAIN.0, |it| (2 * it).min(AGAIN.1))
 }
 
 impl Inner {
-    /// Waits until somebody tells, or what failed is to be tried again; false once the daemon ends.
+    /// Waits for a notification or the retry delay. Returns false once the daemon shuts down.
     pub(super) async fn is_told(&self, by: &Notify, again: Option<Duration>) -> bool {
         tokio::select! {
             () = by.notified() => true,
@@ -48,8 +48,8 @@ impl Inner {
         }
     }
 
-    /// Runs the whole pipeline over everything pending, and leaves to another run what was read and has changed again and again.
-    /// One at a time.
+    /// Runs the whole pipeline over all pending files. Files that keep changing are left to a later run. The caller
+    /// holds the engine lock.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         self.forgive_if_interrupted().await?;
         run.waiting.begin_run();
@@ -70,7 +70,7 @@ impl Inner {
             run.progress.enter(Phase::Indexing);
         }
         if run.waiting.has_left() && !run.cancel.is_cancelled() && run.max_files.is_none() {
-            // Not everything that is to be read again was told by the watcher.
+            // The watcher does not report every file that must be read again.
             self.changed.notify_one();
         }
         if self.is_new_table_complete().await? {
@@ -85,8 +85,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Embeds what is found by its words so far, until there is none of it left; what a broken off run left, too. Returns
-    /// false when files came meanwhile that nobody can find yet: those go first.
+    /// Embeds the files indexed by keywords only, including those that an interrupted run left, until none remains.
+    /// Returns false if unsearchable files arrived meanwhile: those go first.
     async fn bring_in_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
         let left = pipeline.unread(&run, EVERY).await?;
@@ -94,7 +94,7 @@ impl Inner {
         while !run.cancel.is_cancelled() {
             let catalog = self.catalog.clone();
             let awaiting = blocking(move || catalog.awaiting_chunks()).await?;
-            // A round that brought nothing in is the last: what is left has changed meanwhile, and has a run of its own.
+            // A round without progress is the last: the remaining files changed meanwhile and get a run of their own.
             if awaiting == 0 || awaiting >= before {
                 break;
             }
@@ -111,9 +111,9 @@ impl Inner {
         Ok(true)
     }
 
-    /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the
-    /// watcher is about to say so, or they are deleted. What is missing after that is left alone. Returns whether the walks
-    /// may have changed anything.
+    /// Walks the roots with files that were missing when they were read. Such files moved (the watcher is about to
+    /// report it) or were deleted. Files still missing after the walk are skipped. Returns whether a walk may have
+    /// changed anything.
     async fn look_for_moved(&self, run: &Run) -> Result<bool> {
         let mut gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
         if run.cancel.is_cancelled() {
@@ -129,25 +129,25 @@ impl Inner {
                     files = still_missing(&root, files).await?;
                 }
                 Err(error) if error.code == ErrorCode::Cancelled => return Err(error),
-                // One that is away keeps nothing of the others waiting; the status tells of it.
-                Err(error) => debug!(%error, root = %root.path.display(), "its files wait until it is back"),
+                // An unavailable root does not delay the others; the status reports it.
+                Err(error) => debug!(%error, root = %root.path.display(), "files of an unavailable root stay pending"),
             }
             self.missing.add(root.id, files);
         }
         Ok(have_looked)
     }
 
-    /// Takes back the tries after a run that broke off. The daemon lives: whatever was under way is not to blame.
+    /// Takes back the attempts of an interrupted run. The daemon survived, so the files in progress are not suspects.
     pub(super) async fn settle_tries(&self, run: &Run, outcome: Result<()>) -> Result<()> {
         if outcome.is_ok() && !run.cancel.is_cancelled() {
             return Ok(());
         }
-        // A full disk may keep us from saying so now.
+        // A full disk may prevent the write now.
         self.interrupted.store(true, Ordering::Relaxed);
         outcome.and(self.forgive_if_interrupted().await)
     }
 
-    /// Takes back the tries of files that a failed or cancelled run left.
+    /// Takes back the attempts that a failed or cancelled run left.
     async fn forgive_if_interrupted(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             let catalog = self.catalog.clone();
@@ -157,9 +157,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs the pipeline for what the watcher found and no urgent run took, without a job of its own. However often it is
-    /// told while the engine is busy, it waits once. What failed is tried again without being told: the server of a model
-    /// that was away says nothing when it is back.
+    /// Runs the pipeline, without a job, for watched changes that no urgent run took. Notifications during a busy
+    /// engine coalesce into one run. Failures are retried on a timer, because a model server that comes back sends no
+    /// event.
     pub(super) async fn drain_when_told(self: Arc<Inner>) {
         let mut again = None;
         while self.is_told(&self.changed, again).await {
@@ -184,8 +184,8 @@ impl Inner {
         self.drain(&Run { ocr: self.config.ocr, ..Run::quiet(self.shutdown.clone()) }).await
     }
 
-    /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job. At the start
-    /// it is told of what the last run left; what failed is tried again.
+    /// Deletes tombstoned files from the store. Waits for the current commit, never for a job. Runs once at startup for
+    /// the previous run's tombstones, and retries failures.
     pub(super) async fn bury_when_told(self: Arc<Inner>) {
         let mut again = None;
         self.buried.notify_one();
@@ -194,14 +194,14 @@ impl Inner {
         }
     }
 
-    /// Deletes from the store what is gone from the catalog, and notes whether that worked; returns it, too.
+    /// Deletes tombstoned files from the store, and notes and returns whether that worked.
     pub(super) async fn bury(&self) -> bool {
         let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
         self.note_outcome(BURY, "cannot delete from the index", outcome)
     }
 }
 
-/// Those of these files of a root that are not at their places; all of them where it does not answer.
+/// Returns the files that are missing at their paths; all of them if the root does not respond.
 async fn still_missing(root: &Root, files: Places) -> Result<Places> {
     let (path, looked_for) = (root.path.clone(), files.clone());
     let looking = blocking(move || {

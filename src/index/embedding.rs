@@ -1,4 +1,4 @@
-//! Third stage: vectors, from the cache or from the embedder; in the pass of the words of what is known already alone.
+//! Third stage: vectors from the cache or the embedder. In the keyword pass, only files already in the index get vectors.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::{Facts, Outcome, ReadFile};
 use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason, is_unit};
 
-/// Files whose chunks are embedded together at most, so that the embedder's threads share enough texts to stay busy.
+/// Maximum files embedded together, so that the embedder's threads share enough texts to stay busy.
 const FILES_TOGETHER: usize = 32;
-/// Groups in the embedder at the same time: while one waits for its last text the next keeps the threads busy.
+/// Groups in the embedder at once: while one finishes its last text, the next keeps the threads busy.
 const GROUPS_AT_ONCE: usize = 2;
-/// Texts of an urgent run that go before all others at most: more would hold up a job.
+/// An urgent run with more missing texts than this loses its priority in the embedder, because it would delay a job.
 const TEXTS_BEFORE_OTHERS: usize = 32;
 
-/// How long what is in hand is waited for once its run was cancelled.
+/// How long an embedding call in progress may take after its run is cancelled.
 const IN_HAND: Duration = Duration::from_secs(10);
 
-/// A file that is ready for the store.
+/// A file ready for the store.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) record: FileRecord,
@@ -32,18 +32,18 @@ pub(crate) struct Ready {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What is to be done with it.
+/// The commit action for a file.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// Store these.
+    /// Store these chunks.
     Embedded(Facts, Vec<Embedded>),
-    /// Copy that file's chunks.
+    /// Copy the chunks of that file.
     SameAs(Facts, FileId),
-    /// Only mark it.
+    /// Only mark it in the catalog.
     Without(Option<Facts>, Reason, String),
 }
 
-/// Embeds files as they come and sends them on in groups.
+/// Embeds files as they arrive and sends them on in groups.
 pub(crate) async fn embed(
     pipeline: &Pipeline,
     run: &Run,
@@ -64,13 +64,13 @@ pub(crate) async fn embed(
 }
 
 async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<Ready>> {
-    // Asked once: what the index knows changes while the texts are embedded.
+    // Evaluated once: the table changes while the texts are embedded.
     let waiting: Vec<bool> = group.iter().map(|it| waits(pipeline, run, it)).collect();
     let texts = group.iter().zip(&waiting).filter(|(_, waits)| !**waits).flat_map(|(file, _)| chunks(file));
     let texts: Vec<&Chunk> = texts.collect();
     let vectors = match vectors_of(pipeline, run, &texts).await {
         Ok(vectors) => vectors,
-        // The backend refuses some text for what it is: find whose, so that the others go on.
+        // The backend rejects a text: embed the files one by one to find it, so that the others continue.
         Err(error) if error.code == ErrorCode::InvalidArgument => {
             if group.len() == 1 {
                 return Ok(vec![refused(group, &error.message)]);
@@ -91,8 +91,8 @@ async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Re
     Ok(group.into_iter().zip(waiting).map(with).collect())
 }
 
-/// Says whether a file is to be found by its words alone for now. One that is in the index already, with its vectors, is
-/// not: it would be found worse than before.
+/// Returns whether a file is indexed by keywords only for now. Files already in the index keep their vectors: without
+/// them they would rank worse than before.
 fn waits(pipeline: &Pipeline, run: &Run, file: &ReadFile) -> bool {
     run.pass == Pass::Words && pipeline.table.may_wait_for_vectors() && !pipeline.table.knows(file.record.id)
 }
@@ -104,7 +104,7 @@ fn chunks(file: &ReadFile) -> &[Chunk] {
     }
 }
 
-/// Gives each chunk its vector; `vectors` holds those of all chunks of the group, in order.
+/// Pairs each chunk with its vector. `vectors` holds the vectors of all chunks of the group, in order.
 fn with_vectors(file: ReadFile, vectors: &mut impl Iterator<Item = Vec<f32>>) -> Ready {
     let outcome = match file.outcome {
         Outcome::Chunks(facts, chunks) => {
@@ -130,7 +130,7 @@ fn refused(mut group: Vec<ReadFile>, message: &str) -> Ready {
     }
 }
 
-/// Waits until the run was cancelled and what it had in hand could have been finished.
+/// Waits until the run is cancelled and [`IN_HAND`] has passed.
 async fn long_cancelled(run: &Run) {
     run.cancel.cancelled().await;
     tokio::time::sleep(IN_HAND).await;
@@ -144,7 +144,7 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
     if !run.full {
         let (cache, wanted) = (pipeline.vectors.clone(), keys.clone());
         let cached = blocking(move || Ok(cache.get(&wanted))).await?;
-        // What the disk gave back otherwise than it was written is made anew.
+        // A vector that the disk corrupted is computed again.
         let sound = |vector: Option<Vec<f32>>| vector.filter(|it| is_unit(it));
         known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, sound(vector)?))));
     }
@@ -158,7 +158,7 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
     for part in missing.chunks(pipeline.embedder.batch_size().max(1)) {
         tokio::select! {
             () = pipeline.gate.passed() => (),
-            // What is in hand is finished.
+            // A batch in progress is finished.
             () = run.cancel.cancelled() => (),
         }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
@@ -169,8 +169,8 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
         };
         let vectors = tokio::select! {
             vectors = embedding => vectors?,
-            // A server may hang.
-            () = long_cancelled(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while it embedded")),
+            // The server may hang.
+            () = long_cancelled(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while embedding")),
         };
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();

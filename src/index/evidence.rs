@@ -1,7 +1,7 @@
-//! What a skill found goes into the index beside the file's own text, so that the next question finds it at L1.
+//! Adds skill results to the index beside the file's own text, so that the next query finds them at L1.
 //!
-//! It holds for one content of the file. Whoever writes the file anew drops it with the rest; when the content is still
-//! the same then, it comes back out of the cache without running the skill, see [`known`].
+//! A result belongs to one content of the file. Rewriting the file drops it with the other chunks. If the content is
+//! unchanged, [`known`] restores it from the cache without running the skill.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,14 +17,14 @@ use crate::model::{
     Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
 };
 
-/// Ordinals that each skill has for itself, above those of the file's own text.
+/// Ordinals reserved per skill, above those of the file's own text.
 const ORDINALS: u32 = 1 << 24;
-/// Chunks of one skill for one file; a skill that finds more has read a book.
+/// Maximum chunks of one skill for one file.
 const MOST_CHUNKS: usize = 2_000;
 
 impl Index {
-    /// Adds what a skill found in a file to the index, in place of what it found there before. Returns the ids of the new
-    /// chunks, in order; none when the file has changed or gone since the skill looked at it.
+    /// Adds a skill's result for a file to the index and replaces its earlier result. Returns the ids of the new
+    /// chunks, in order; empty if the file changed or vanished since the skill read it.
     ///
     /// # Errors
     /// The skill is none of [`SKILLS`]; the embedder or the store fails.
@@ -32,10 +32,10 @@ impl Index {
         let Some(hash) = record.hash else { return Ok(Vec::new()) };
         let embedded = self.embed(hash, skill, found).await;
         let (inner, record) = (self.inner.clone(), record.clone());
-        // In a task of its own: a question that is given up leaves no half of a commit.
+        // In a separate task: a cancelled query does not abort a commit halfway.
         let task = tokio::spawn(async move {
             let added = inner.add_embedded(record.id, hash, embedded).await;
-            // Whatever came of it, what was found was kept before.
+            // The cache already holds the result, even if the commit failed.
             if !added.as_ref().is_ok_and(|it| !it.is_empty()) {
                 inner.purge_if_withdrawn(&record).await?;
             }
@@ -48,7 +48,7 @@ impl Index {
         let inner = &self.inner;
         let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
         let run = Run::quiet(inner.shutdown.clone());
-        // A pause is one of indexing: whoever asks gets an answer.
+        // A pause applies to indexing only: a query still gets its answer.
         let pipeline = Pipeline { gate: Arc::new(Gate::always_open()), ..inner.pipeline() };
         let vectors = embedding::vectors_of(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
         let chunks: Vec<Embedded> =
@@ -56,15 +56,15 @@ impl Index {
         Ok((chunks, ordinals))
     }
 
-    /// Says whether what a skill found in a file is in the index. It may be known and yet not be there: a copy of the file
-    /// was looked into, the commit failed, or the index was made anew or rolled back since.
+    /// Returns whether a skill's result for a file is in the index. A cached result may be missing there: the skill
+    /// read a copy of the file, the commit failed, or the index was rebuilt or rolled back.
     ///
     /// # Errors
     /// As [`Index::add_evidence`].
     pub async fn holds_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<bool> {
         let Some(hash) = record.hash else { return Ok(true) };
         let (chunks, _) = self.inner.cut(hash, skill, found).await?;
-        // They were committed together.
+        // All chunks were committed together, so the first and the last suffice.
         let outermost: BTreeSet<ChunkId> =
             chunks.first().into_iter().chain(chunks.last()).map(|it| it.id.clone()).collect();
         self.inner.tables.writing().holds(record.id, &Vec::from_iter(outermost)).await
@@ -72,7 +72,7 @@ impl Index {
 }
 
 impl Inner {
-    /// Cuts what a skill found in this content; returns the chunks and the ordinals that are the skill's.
+    /// Chunks a skill's result for this content. Returns the chunks and the skill's range of ordinals.
     async fn cut(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Chunk>, Range<u32>)> {
         let Some(ordinals) = ordinals(skill) else {
             return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
@@ -95,7 +95,7 @@ impl Inner {
         Ok(if stored { ids } else { Vec::new() })
     }
 
-    /// Stores the chunks and marks the file, unless it holds something else by now. Returns whether they were stored.
+    /// Stores the chunks and marks the file, unless its content changed. Returns whether they were stored.
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;
         let _together = self.committing.lock().await;
@@ -121,15 +121,15 @@ impl Inner {
         })
         .await?
         {
-            // A file that was to get its vectors at this moment was left out.
+            // The vector pass skipped this file because it changed during this commit.
             self.changed.notify_one();
         }
-        // A change seen meanwhile makes it pending: its old rows answer until it is read, ours with them.
+        // A change seen meanwhile makes it pending: its old rows and these answer until it is read.
         Ok(marked)
     }
 
-    /// Has what was found in a file leave the disk, where a walk has left the file out since, or it may not be read any more. The
-    /// purge that came with that may have been before: what was found was in no index and in no cache then.
+    /// Requests a purge of a file's skill result if a walk excluded the file since, or if it may no longer be read. The
+    /// purge for that event may have run before the result existed.
     pub(super) async fn purge_if_withdrawn(&self, record: &FileRecord) -> Result<()> {
         let (catalog, id) = (self.catalog.clone(), record.id);
         let present = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
@@ -141,7 +141,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Says whether the catalog knows the file as read, with this content.
+    /// Returns whether the catalog has the file as read, with this content.
     async fn still_holds(&self, id: FileId, hash: ContentHash) -> Result<bool> {
         let catalog = self.catalog.clone();
         let record = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
@@ -151,7 +151,7 @@ impl Inner {
         }))
     }
 
-    /// The stages, as they stand now.
+    /// Returns the stages with the current table.
     pub(crate) fn pipeline(&self) -> Pipeline {
         Pipeline {
             catalog: self.catalog.clone(),
@@ -173,7 +173,7 @@ impl Inner {
     }
 }
 
-/// Returns the chunks of what skills found in this content before.
+/// Returns the chunks of all cached skill results for this content.
 pub(crate) fn known(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
     let found = cache.all(*hash);
     let chunks = found.iter().filter_map(|(skill, document)| {
@@ -189,7 +189,7 @@ fn cut(chunker: &Chunker, found: &Document, hash: &ContentHash, skill: &str, fir
     chunks
 }
 
-/// The ordinals of the chunks of a skill; none for what is no skill of a question.
+/// Returns the range of ordinals of a skill, `None` for an unknown skill.
 fn ordinals(skill: &str) -> Option<Range<u32>> {
     let place = SKILLS.iter().position(|it| *it == skill)? as u32 + 1;
     Some(place * ORDINALS..(place + 1) * ORDINALS)

@@ -1,4 +1,4 @@
-//! First stage: pending files out of the catalog.
+//! First stage: reads pending files from the catalog.
 
 use std::cmp::Reverse;
 
@@ -10,33 +10,33 @@ use crate::index::pipeline::{Pipeline, Run};
 use crate::model::{FileId, FileRecord, FileState};
 use crate::warehouse::silence;
 
-/// Files taken from the catalog, and noted there as tried, in one transaction.
+/// Files taken from the catalog, and counted there as attempted, in one transaction.
 const FEED_BATCH: usize = 64;
 
-/// Sends pending files in the order of their ids, of each batch the large ones first, until a whole round finds none but those
-/// that are left alone.
+/// Sends pending files in the order of their ids, the large ones of each batch first. Ends after a round that finds
+/// only skipped files.
 ///
-/// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
-/// died, and may be why: such files go when no others are left, and one at a time, so that the next crash, if any,
-/// condemns only the culprit. Files that are likely to use up their time go last too.
+/// The attempt is counted before the file is read. A pending file with an earlier attempt was in progress when the
+/// daemon died, and may be the cause. Such suspects go last and one at a time, so that another crash condemns only the
+/// culprit. Files that are likely to time out go last too.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let mut left = run.max_files.unwrap_or(u64::MAX);
     let mut after = 0;
     let mut sent_this_round = false;
     run.waiting.begin_round();
     while left > 0 && !run.cancel.is_cancelled() {
-        // What is under way is finished: the reserve has room for it.
+        // Files in progress are finished: the disk reserve has space for them.
         pipeline.space.check()?;
         let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
         let Some(last) = last else {
             if !sent_this_round && !run.waiting.take_turn() {
                 break;
             }
-            // Files that changed while the round was under way have small ids again. Those of this round must be
-            // marked before the catalog is asked anew, or they would be read twice.
+            // Files that changed during the round have small ids again. The round's files must be marked before the
+            // next query, or they would be read twice.
             wait_until_drained(&to_read, run).await;
             if run.has_lost_files() {
-                // They are pending still, and would be sent again and again: a walk comes first.
+                // They are still pending and would be sent again and again: a walk comes first.
                 break;
             }
             (after, sent_this_round) = (0, false);
@@ -49,7 +49,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
         }
         left -= batch.len() as u64;
         sent_this_round = true;
-        // A suspect goes when nothing else is under way, and nothing follows until it is marked.
+        // A suspect runs alone, and nothing follows until it is marked.
         let suspect = batch.iter().any(|it| it.tries > 0);
         if suspect {
             wait_until_drained(&to_read, run).await;
@@ -68,7 +68,6 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
     Ok(())
 }
 
-/// Sends these files.
 pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     for record in files {
         if to_read.send(record).await.is_err() {
@@ -78,9 +77,9 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off,
-/// missing or left alone, and those whose disk does not answer. Suspects come alone. Also returns the last number that was
-/// looked at; None at the end of the round.
+/// Takes the next files and counts the attempt. Skips files that are urgent, deferred, vanished or constantly changing,
+/// and files on a disk that does not respond. Suspects come alone. Also returns the last id examined, `None` at the end
+/// of the round.
 async fn next_batch(
     pipeline: &Pipeline,
     run: &Run,
@@ -103,7 +102,7 @@ async fn next_batch(
             }
             let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
             catalog.begin_try(&ids)?;
-            // Whoever is free takes the next: a large one that came last would have one reader alone, and the others idle.
+            // Large files first: a large one at the end would keep one reader busy and leave the others idle.
             batch.sort_by_key(|it| Reverse(it.found.size));
             Ok((batch, last))
         })

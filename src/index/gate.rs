@@ -1,7 +1,7 @@
-//! Whether files may be read now.
+//! Pause of indexing, by the user or on battery.
 //!
-//! Only reading and embedding wait here. Walks and events go on, because they cost little and take what is gone out of
-//! the answers.
+//! Only reading and embedding wait. Walks and watcher events continue: they are cheap, and they remove deleted files
+//! from the results.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::index::jobs::now_ms;
 use crate::index::{Index, blocking};
 use crate::model::{Pause, PauseReason, PauseRequest};
 
-/// Where the catalog keeps a pause, so that it survives a restart: when it ends, in milliseconds, or [`WITHOUT_END`].
+/// Catalog key of the pause, which survives a restart. The value is its end in Unix milliseconds, or [`WITHOUT_END`].
 const KEY: &str = "paused_until_ms";
 
-/// The value of a pause that does not end by itself.
+/// The value of a pause without an end.
 const WITHOUT_END: &str = "never";
 
-/// How often somebody who waits looks at the clock: one that sleeps does not notice that the machine did.
+/// How often a waiter checks the clock: a timer does not advance while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Lets readers through, or makes them wait.
+/// Lets readers pass, or makes them wait.
 pub(crate) struct Gate {
     wishes: watch::Sender<Wishes>,
 }
 
-/// Who wants it closed.
+/// The active reasons for a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Wishes {
-    /// A user, until this moment or without end.
+    /// Requested by the user, until this moment or without an end.
     asked: Option<Option<i64>>,
     battery: bool,
 }
@@ -48,7 +48,7 @@ impl Wishes {
 }
 
 impl Gate {
-    /// As the last daemon left it.
+    /// Restores the state of the last daemon.
     pub(crate) fn open(catalog: &Catalog) -> Result<Gate> {
         let asked = catalog.meta_get(KEY)?.and_then(|text| match text.as_str() {
             WITHOUT_END => Some(None),
@@ -57,17 +57,17 @@ impl Gate {
         Ok(Gate { wishes: watch::Sender::new(Wishes { asked, battery: false }) })
     }
 
-    /// One that lets everybody through: whoever asks has nobody's leave to wait for.
+    /// Creates a gate that is always open, for queries and tests.
     pub(crate) fn always_open() -> Gate {
         Gate { wishes: watch::Sender::default() }
     }
 
-    /// Returns the pause that holds now.
+    /// Returns the current pause.
     pub(crate) fn pause(&self) -> Option<Pause> {
         self.wishes.borrow().pause(now_ms())
     }
 
-    /// Waits until nobody wants a pause.
+    /// Waits until no pause is active.
     pub(crate) async fn passed(&self) {
         let mut wishes = self.wishes.subscribe();
         loop {
@@ -87,7 +87,7 @@ impl Gate {
         }
     }
 
-    /// Takes note of battery or mains.
+    /// Sets whether the machine runs on battery.
     pub(crate) fn set_battery(&self, battery: bool) {
         self.wishes.send_if_modified(|wishes| {
             let is_new = wishes.battery != battery;
@@ -109,7 +109,7 @@ impl Gate {
 }
 
 impl Index {
-    /// Lets indexing wait, for a while or until [`Index::resume`], also across restarts. Returns the pause.
+    /// Pauses indexing, for a while or until [`Index::resume`], also across restarts. Returns the pause.
     ///
     /// # Errors
     /// The catalog cannot be written.
@@ -121,7 +121,7 @@ impl Index {
         self.ask(Some(until)).await
     }
 
-    /// Ends a pause that was asked for. Returns the one that holds nevertheless, for the battery's sake.
+    /// Ends a requested pause. Returns the pause that remains because of the battery.
     ///
     /// # Errors
     /// The catalog cannot be written.
@@ -129,7 +129,7 @@ impl Index {
         self.ask(None).await
     }
 
-    /// Returns the pause that holds now.
+    /// Returns the current pause.
     pub fn paused(&self) -> Option<Pause> {
         self.inner.gate.pause()
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pause_holds_until_it_is_taken_back_also_after_a_restart() {
+    async fn pause_survives_restart_until_resumed() {
         let (_dir, catalog) = catalog();
         let gate = Gate::open(&catalog).unwrap();
         assert!(is_open(&gate).await && gate.pause().is_none());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pause_with_an_end_ends_by_itself() {
+    async fn pause_with_end_expires() {
         let (_dir, catalog) = catalog();
         let gate = Gate::open(&catalog).unwrap();
         let until = now_ms() + 150;
@@ -178,11 +178,11 @@ mod tests {
         assert_eq!(gate.pause(), Some(Pause { reason: PauseReason::Asked, until_ms: Some(until) }));
         gate.passed().await;
         assert!(now_ms() >= until);
-        assert_eq!(Gate::open(&catalog).unwrap().pause(), None, "what is over does not come back");
+        assert_eq!(Gate::open(&catalog).unwrap().pause(), None, "an expired pause does not come back");
     }
 
     #[tokio::test]
-    async fn on_battery_it_is_closed_whatever_was_asked() {
+    async fn battery_pauses_regardless_of_request() {
         let (_dir, catalog) = catalog();
         let gate = std::sync::Arc::new(Gate::open(&catalog).unwrap());
         gate.set_battery(true);

@@ -1,7 +1,7 @@
-//! Looks after roots and watcher, every few seconds, with a few system calls each time.
+//! Root monitor: every few seconds it acts on the status of roots and of the watcher, with a few system calls.
 //!
-//! Events do not tell of everything: a root whose parent was renamed, a volume that was mounted or taken away, another
-//! folder in the place of the root, a watcher that has died. What cannot be watched is walked from here.
+//! Events do not report everything: a renamed parent of a root, a volume mounted or removed, another folder in place of
+//! the root, a dead watcher. The monitor also walks roots that cannot be watched.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::machine;
 use crate::model::{Root, RootId};
 use crate::warehouse::{Leash, silence};
 
-/// A root that is walked again and again rests so many times as long as the last walk took.
+/// A root that is walked repeatedly rests this many times as long as its last walk took.
 const REST: u32 = 20;
 
-/// Acts on what is seen, for as long as anybody looks.
+/// Acts on each probe result until the probe ends.
 async fn follow(mut guard: Guard) {
     while guard.look_at_all().await.is_some() {}
 }
@@ -31,29 +31,29 @@ struct Guard {
     inner: Arc<Inner>,
     sights: watch::Receiver<Sights>,
     roots: HashMap<RootId, Post>,
-    /// Whether it looks for the first time: nothing is watched yet.
+    /// Whether this is the first check: nothing is watched yet.
     is_start: bool,
-    /// Roots of which a walk that had been given up came back.
+    /// Roots with an abandoned walk that returned.
     returned: Vec<RootId>,
 }
 
-/// What is remembered of a root.
+/// History of a root.
 #[derive(Default)]
 struct Post {
     seen: Option<Sight>,
-    /// When it was walked from here, and how long that took.
+    /// When the monitor last walked the root, and how long that took.
     walked: Option<(Instant, Duration)>,
 }
 
 impl Guard {
-    /// Waits until the roots have been looked at again, and does what follows from that. None when nobody looks any more.
+    /// Waits for the next probe and acts on it. Returns `None` when the probe has ended.
     async fn look_at_all(&mut self) -> Option<()> {
         self.sights.changed().await.ok()?;
         let sights = self.sights.borrow_and_update().clone();
         if let Err(error) = self.look(&sights).await
             && error.code != ErrorCode::Cancelled
         {
-            warn!(%error, "cannot look after the roots");
+            warn!(%error, "cannot check the roots");
         }
         Some(())
     }
@@ -70,10 +70,10 @@ impl Guard {
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
         self.returned = inner.returned(&roots);
         for root in &roots {
-            // One that is new is looked at the next time.
+            // A new root is part of the next probe.
             let Some(sight) = sights.get(&root.id) else { continue };
             if let Err(error) = self.act(root, sight.clone(), replaced).await {
-                warn!(%error, root = %root.path.display(), "cannot look after a root");
+                warn!(%error, root = %root.path.display(), "cannot check a root");
             }
         }
         Ok(())
@@ -92,33 +92,33 @@ impl Guard {
                 Ok(())
             }
             Sight::Away(_) => Ok(()),
-            // The walk knows whether that is new, and says so.
+            // The walk decides whether an empty root is news, and reports it.
             Sight::Empty if root.available && !self.is_start && (is_news || before.is_none()) => self.walk(root).await,
             Sight::Empty => Ok(()),
-            // Another walk would be lost at the same place.
+            // Another walk would block at the same path.
             Sight::Here { .. } if inner.is_stuck(root.id) => Ok(()),
             Sight::Here { .. } => {
                 let was_whole = inner.watching.is_whole(root.id);
                 if is_news || replaced {
                     inner.unwatch(root.id).await;
                 }
-                // One that is away by its catalog may be back at any moment.
+                // An unavailable root may be back at any moment.
                 let poll = Duration::from_secs(if root.available { inner.config.background.poll_seconds } else { 0 });
                 let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * REST));
                 let is_late = !root.available || !inner.watching.tells_all(root.id);
                 let is_back = self.returned.contains(&root.id);
-                // The folder went and came back between two looks: it is the one that was seen before, and unwatched.
+                // The folder left and returned between two probes: it looks unchanged, but is not watched.
                 let is_unseen = inner.watching.has_lost_sight(root.id);
                 let is_time = is_news || replaced || is_unseen || is_back || (is_late && due);
                 if !is_time {
                     return Ok(());
                 }
-                // Another may have taken it in while others were walked.
+                // Another root may have absorbed it while others were walked.
                 if !inner.roots().await?.iter().any(|it| it.id == root.id) {
                     return Ok(());
                 }
                 inner.watch(root).await;
-                // A job walks every root at the start, and one that is new.
+                // A job walks every root at startup, and each new root.
                 let is_walked = self.is_start || (before.is_none() && was_whole);
                 if is_walked { Ok(()) } else { self.walk(root).await }
             }
@@ -134,7 +134,7 @@ impl Guard {
 }
 
 impl Inner {
-    /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
+    /// Watches a root, or the parts not watched yet, and notes what prevents it.
     pub(crate) async fn watch(&self, root: &Root) {
         let (watching, watched) = (self.watching.clone(), root.clone());
         let is_new = !watching.is_whole(root.id);
@@ -155,7 +155,7 @@ impl Inner {
         self.note(&format!("watch {}", root.path.display()), problem);
     }
 
-    /// Stops watching a root: its watches died with it, or nobody asks any more.
+    /// Stops watching a root that was removed, or lost its watches.
     pub(crate) async fn unwatch(&self, id: RootId) {
         let watching = self.watching.clone();
         let stopped = blocking(move || {
@@ -167,7 +167,7 @@ impl Inner {
         }
     }
 
-    /// Watches every root and reconciles it at start and from then on at intervals.
+    /// Watches and reconciles every root at startup, and then at intervals.
     pub(crate) async fn keep_fresh(self: Arc<Inner>) {
         let sights = lookout::begin(self.clone());
         let mut guard =

@@ -1,4 +1,4 @@
-//! A job from request to end.
+//! Index jobs, from request to end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,41 +18,41 @@ use crate::model::{
     Holder, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, RootId, Scope, path_of, printed,
 };
 
-/// The longest that a job waits for files that overtook it.
+/// The longest that a job waits for urgent files.
 const OVERTAKING: Duration = Duration::from_secs(10);
 
-/// Jobs that have not ended: one is at work, some have pictures read, all others wait for the engine. Each walks its
-/// folders again and is a line of every status; a program that leaves more behind does not wait for any of them. A key has
-/// half of them.
+/// Maximum jobs that have not ended: one running, some in OCR, all others waiting for the engine. Each walks its
+/// folders again and adds a line to every status. A program that starts more never waits for their results. One key may
+/// have half of them.
 const MOST_JOBS: usize = 128;
 
-/// The jobs that have not ended, by their ids.
+/// Jobs that have not ended, by id.
 pub(super) type Running = BTreeMap<String, RunningJob>;
 
 /// A job that has not ended.
 pub(super) struct RunningJob {
     pub(super) progress: Arc<Progress>,
     pub(super) cancel: CancellationToken,
-    /// Who began it.
+    /// The holder that started it.
     pub(super) holder: Holder,
 }
 
-/// Part of a root that a job looks at; None is all of it.
+/// A root and the part of it that a job walks; `None` is the whole root.
 type Part = (Root, Option<PathBuf>);
 
-/// What of the jobs that have not ended one key may have begun.
+/// Returns the limit of unended jobs per key.
 pub(crate) fn shares() -> Arc<Shares> {
     Shares::of_each(MOST_JOBS / 2)
 }
 
-/// Checks the request of a caller who may know of `scope`, notes the job, and runs it in the background.
+/// Checks the request against the caller's `scope`, records the job and runs it in the background.
 pub(crate) async fn start(
     inner: &Arc<Inner>,
     request: IndexRequest,
     scope: &Scope,
     holder: &Holder,
 ) -> Result<JobSnapshot> {
-    // Before anything is looked at, or a folder becomes a root.
+    // Before any path is read or added as a root.
     check_room(&inner.running(), &request)?;
     let share = inner.shares.take(holder, "jobs have not ended")?;
     let parts = parts(inner, &request, scope).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn start(
     let progress = Arc::new(Progress::new(snapshot.clone()));
     let cancel = inner.shutdown.child_token();
     {
-        // Others may have come meanwhile.
+        // Other jobs may have started meanwhile.
         let mut running = inner.running();
         check_room(&running, &snapshot.request)?;
         let job = RunningJob { progress: progress.clone(), cancel: cancel.clone(), holder: holder.clone() };
@@ -78,8 +78,8 @@ pub(crate) async fn start(
     Ok(snapshot)
 }
 
-/// Refuses a job where too many have not ended. One over every root goes in beyond them, unless another waits that will
-/// walk them all: the daemon's own walks are such, and none of them may be lost.
+/// Refuses a job if too many have not ended. A job over every root is exempt unless a queued job will walk every root:
+/// the daemon's own walks are such jobs, and none may be lost.
 fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
     let is_needed = || request.paths.is_empty() && !one_will_walk_all(running);
     if running.len() < MOST_JOBS || is_needed() {
@@ -90,13 +90,13 @@ fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
         .hint("try again when one of them has ended; `vic jobs` lists them"))
 }
 
-/// Says whether one of these waits that will walk every root.
+/// Returns whether a queued job will walk every root.
 pub(super) fn one_will_walk_all(running: &Running) -> bool {
     let will = |job: JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
     running.values().any(|it| will(it.progress.snapshot()))
 }
 
-/// A snapshot of a job that nobody asked for: what the watcher brings in.
+/// Returns the snapshot of a run without a job, such as the watcher's.
 pub(crate) fn unnamed() -> JobSnapshot {
     JobSnapshot {
         job_id: String::new(),
@@ -137,25 +137,25 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
                     job.started_ms = Some(now_ms());
                 });
                 let outcome = work(&inner, &parts, &progress, &cancel).await;
-                // What the watcher saw first is part of what was asked for, and was waited for.
+                // Files that the watcher's runs indexed first are part of the request.
                 let now = inner.unasked.so_far();
                 progress.add_others(now.0 - before.0, now.1 - before.1);
                 inner.note_full(&outcome);
                 if outcome.as_ref().is_err_and(|it| is_to_go_on(it, &progress.snapshot().request))
                     && !cancel.is_cancelled()
                 {
-                    // Nobody else knows of what it left. The run that this begins comes again by itself if it fails, too, and
-                    // less and less often.
+                    // No other event reports the job's remaining files. The run that starts here retries itself with
+                    // growing delays.
                     inner.changed.notify_one();
                 }
-                // Pictures take long: whatever else changes goes before them.
+                // OCR takes long: all other changes go first.
                 drop(engine);
                 match outcome {
                     Ok(()) => read_pictures(&inner, &parts, &progress, &cancel).await,
                     Err(error) => Err(error),
                 }
             }
-            None => Err(Error::new(ErrorCode::Cancelled, "cancelled while it waited")),
+            None => Err(Error::new(ErrorCode::Cancelled, "cancelled while it was queued")),
         }
     };
     inner.pictures.end(&progress.job_id(), cancel.is_cancelled());
@@ -169,13 +169,13 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
         "job ended"
     );
     if let Err(error) = inner.jobs.save(&last) {
-        warn!(%error, "cannot note the end of a job");
+        warn!(%error, "cannot save the end of a job");
     }
     inner.running().remove(&last.job_id);
 }
 
-/// Says whether what a job that failed so was to read is to be read without it. A disk that has room again says so itself, and
-/// where only a part was asked for, the rest waits for another job.
+/// Returns whether another run should continue after this failure. Free disk space resumes work by itself. After a
+/// partial request, the rest waits for another job.
 fn is_to_go_on(error: &Error, request: &IndexRequest) -> bool {
     let is_told = matches!(error.code, ErrorCode::Cancelled | ErrorCode::StorageFull);
     !is_told && !request.metadata_only && request.max_files.is_none()
@@ -199,13 +199,13 @@ fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
     };
 }
 
-/// Scan, requeue, pipeline, upkeep.
+/// Scans, requeues, runs the pipeline and the maintenance.
 async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, cancel: &CancellationToken) -> Result<()> {
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
     for (root, within) in parts {
         match scan_part(inner, root, within.clone(), parts.len() == 1, progress, cancel).await {
-            // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
+            // An unavailable root keeps its entries, and other roots proceed. For a single root, the job fails.
             Err(error) if parts.len() > 1 && error.code != ErrorCode::Cancelled => {
                 progress.update(|job| job.last_error = Some(error.message.clone()));
             }
@@ -243,7 +243,7 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
     };
     inner.drain(&run).await?;
     if request.max_files.is_none() {
-        // What the watcher saw first is part of what was asked for, and so is what those runs put off.
+        // Files that the watcher's runs indexed first are part of the request, and so are those that they deferred.
         let settled = cancel.run_until_cancelled(inner.urgent.settle(OVERTAKING)).await;
         let catalog = inner.catalog.clone();
         if settled == Some(true) && blocking(move || catalog.pending_count(None)).await? > 0 {
@@ -255,8 +255,8 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
     Ok(())
 }
 
-/// Walks a root, or a part of it. One that was away at the start, or came back, is watched from then on; the watches of
-/// one that is away now died with it, and the next walk that works renews them.
+/// Walks a root, or a part of it. A successful walk watches the root again, in case it was unavailable before. A failed
+/// walk removes its watches, because they died with the root.
 async fn scan_part(
     inner: &Arc<Inner>,
     root: &Root,
@@ -277,7 +277,7 @@ async fn scan_part(
                 job.last_error = problems.into_iter().next().map(|it| it.sentence).or(job.last_error.take());
                 if let Some(doubt) = doubt {
                     job.last_error = Some(doubt);
-                    // Among all roots, one that is away is not what the caller asked for.
+                    // Of many roots, an unavailable one does not fail the request.
                     let is_meant = is_only || !job.request.paths.is_empty();
                     job.error_exit_code = is_meant.then(|| ErrorCode::FailedPrecondition.exit_code().into());
                 }
@@ -293,18 +293,18 @@ async fn scan_part(
     }
 }
 
-/// Why a walk that ended well is not believed: the root is empty at once, or has lost most of its files.
+/// Returns why a completed walk was not accepted: the root is suddenly empty or lost most of its files.
 async fn doubt(inner: &Arc<Inner>, id: RootId) -> Result<Option<String>> {
     let root = inner.roots().await?.into_iter().find(|it| it.id == id && !it.available);
     Ok(root.map(|it| format!("`{}`: {}", printed(&it.path), it.problem)))
 }
 
-/// The path of a root, or of the part of it.
+/// Returns the path of a root, or of the part of it.
 fn folder(root: &Root, within: Option<&Path>) -> PathBuf {
     within.map_or(root.path.clone(), |it| root.path.join(it))
 }
 
-/// Has the pictures of text read that lie in these parts.
+/// Runs OCR on the images in these parts.
 async fn read_pictures(
     inner: &Arc<Inner>,
     parts: &[Part],
@@ -322,15 +322,15 @@ async fn read_pictures(
     lane::read(inner, request.ocr, progress, cancel).await
 }
 
-/// Resolves the paths of a request to roots, making new ones of the owner's. No path means every root. What the scope
-/// covers is looked at here, after the links were followed for the last time: the walks follow none, so that a job that
-/// waits for long still looks at what its caller may know of.
+/// Resolves the paths of a request to roots, and adds new roots for the owner. No path means every root. The scope is
+/// checked here, after the last symbolic link is resolved. Walks follow no links, so a job that waits for long still
+/// stays within its caller's scope.
 async fn parts(inner: &Arc<Inner>, request: &IndexRequest, scope: &Scope) -> Result<Vec<Part>> {
     if request.paths.is_empty() && scope.is_all() {
         let roots = inner.roots().await?;
         if roots.is_empty() {
-            return Err(Error::new(ErrorCode::FailedPrecondition, "no folder to index is known")
-                .hint("name one: `vic index ~/Documents`"));
+            return Err(Error::new(ErrorCode::FailedPrecondition, "there is no folder to index")
+                .hint("add one: `vic index ~/Documents`"));
         }
         if let [root] = &roots[..] {
             expect_there(inner, root).await?;
@@ -358,8 +358,8 @@ fn part(root: Root, within: PathBuf) -> Part {
     (root, (!within.as_os_str().is_empty()).then_some(within))
 }
 
-/// The parts of roots at a path; none where it has to become a root first, as only the owner's may. For others a folder
-/// that lies in no root is the roots below it.
+/// Returns the parts of roots at a path; empty if the path must become a root first, which only the owner may do. For
+/// other callers, a folder in no root stands for the roots below it.
 fn known(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<Part>> {
     if !scope.covers(path) {
         let sentence = format!("there is no folder `{}`", path.display());
@@ -373,7 +373,7 @@ fn known(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<Part>> {
     }
     let below: Vec<Part> = roots.iter().filter(|it| it.path.starts_with(path)).map(|it| (it.clone(), None)).collect();
     if below.is_empty() {
-        let sentence = format!("`{}` lies in no root, and only the owner makes one", path.display());
+        let sentence = format!("`{}` lies in no root, and only the owner can add one", path.display());
         return Err(
             Error::new(ErrorCode::FailedPrecondition, sentence).hint("the owner adds it: `vic roots add FOLDER`")
         );
@@ -381,7 +381,7 @@ fn known(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<Part>> {
     Ok(below)
 }
 
-/// The only root has to be there.
+/// Checks that the only root can be read.
 async fn expect_there(inner: &Arc<Inner>, root: &Root) -> Result<()> {
     inner.check_answers(root)?;
     let (catalog, root) = (inner.catalog.clone(), root.clone());
@@ -394,18 +394,18 @@ async fn expect_there(inner: &Arc<Inner>, root: &Root) -> Result<()> {
     .await
 }
 
-/// What becomes a root has to be a folder that can be read.
+/// Checks that a new root is a readable folder.
 fn expect_folder(path: &Path) -> Result<()> {
     if !path.is_dir() {
         let sentence = format!("`{}` lies in no root", path.display());
         return Err(Error::new(ErrorCode::FailedPrecondition, sentence)
-            .hint("index its folder: a single file is never taken as a reason to read its neighbours"));
+            .hint("index its folder instead: vic does not add a folder as a root because of one file in it"));
     }
     path.read_dir().at("read", path).map(drop)
 }
 
-/// Short, sortable by time, unique within a daemon: milliseconds and a random number. A counter would tell everybody how
-/// many jobs others began.
+/// Returns a short id that sorts by time: milliseconds and a random number. A counter would reveal how many jobs others
+/// started.
 fn new_id() -> Result<String> {
     let mut bytes = [0; 4];
     getrandom::fill(&mut bytes).map_err(Error::internal)?;
@@ -420,7 +420,7 @@ pub(crate) fn now_ms() -> i64 {
 mod tests {
     use super::*;
 
-    /// A job of these folders in that state; none is every root.
+    /// Creates a job over these folders in this state; no path means every root.
     fn job(state: JobState, paths: &[&str]) -> RunningJob {
         let request =
             IndexRequest { paths: paths.iter().map(|it| it.to_string()).collect(), ..IndexRequest::default() };
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_so_many_jobs_the_next_is_refused_and_a_walk_of_every_root_is_not_lost() {
+    fn job_over_limit_is_refused_except_walk_of_all_roots() {
         let folder = IndexRequest { paths: vec!["/w".into()], ..IndexRequest::default() };
         let (mut running, all) = (Running::new(), IndexRequest::default());
         for number in 0..MOST_JOBS {
@@ -438,7 +438,7 @@ mod tests {
         }
         let refused = check_room(&running, &folder).unwrap_err();
         assert!(refused.code == ErrorCode::ResourceExhausted && refused.hint.is_some(), "{refused}");
-        // One that is at work may have walked already.
+        // A running job may have finished its walk already.
         running.insert("at work".into(), job(JobState::Running, &[]));
         check_room(&running, &all).unwrap();
         running.insert("waits".into(), job(JobState::Queued, &[]));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_left_is_read_without_it_unless_somebody_wanted_that_or_says_when_it_can_be() {
+    fn failed_job_continues_without_job_unless_partial_or_resumed() {
         let all = IndexRequest::default();
         let check = |code, request: &IndexRequest| is_to_go_on(&Error::new(code, "it failed"), request);
         let failures = [ErrorCode::Unavailable, ErrorCode::Internal, ErrorCode::Cancelled, ErrorCode::StorageFull];
@@ -458,14 +458,14 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_job_does_not_tell_how_many_there_were_before() {
+    fn job_id_does_not_reveal_job_count() {
         let number = |id: String| u32::from_str_radix(id.rsplit_once('-').unwrap().1, 16).unwrap();
         let numbers: Vec<u32> = (0..20).map(|_| number(new_id().unwrap())).collect();
         assert!(numbers.windows(2).all(|it| it[0].abs_diff(it[1]) > 1), "{numbers:?}");
     }
 
     #[test]
-    fn whoever_has_a_scope_makes_no_root_and_reaches_nothing_outside_of_it() {
+    fn scoped_caller_adds_no_root_and_stays_in_scope() {
         let roots = ["/w/a", "/w/b"].map(|path| Root { id: 1, path: path.into(), available: true, problem: "".into() });
         let own = Scope::Folders(["/w".into(), "/own".into()].into());
         let check = |path: &str, scope: &Scope| {
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(check("/etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/w/../etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/own", &own), Err(ErrorCode::FailedPrecondition));
-        // The owner's become roots.
+        // The owner's folders become roots.
         assert_eq!(check("/etc", &Scope::All), Ok(vec![]));
         assert_eq!(check("/w/b", &Scope::All), Ok(vec!["/w/b".into()]));
     }

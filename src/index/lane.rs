@@ -1,8 +1,8 @@
-//! The lane in which pictures of text are read, one file at a time, beside the pipeline.
+//! OCR queue: reads the text in images beside the pipeline, one file at a time.
 //!
-//! Files wait in [`Pictures`], each with those who want it read: what a job asked for goes when the job is cancelled, and what
-//! the watcher saw stays, also where a job read the file first. Nothing leaves before it is done: what could not be read or
-//! brought in, and what a job that failed did not come to, waits on. What comes of it is in [`crate::index::pictures`].
+//! [`Pictures`] holds the files to OCR and who requested each. Cancelling a job drops its requests; requests of the
+//! watcher stay, even for a file that a job read first. An entry leaves only when its text is indexed: failed files,
+//! and files that a failed job did not reach, stay queued. [`crate::index::pictures`] merges the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,30 +23,30 @@ use crate::index::{Inner, blocking, looking, networks};
 use crate::machine;
 use crate::model::{FileId, OcrMode, Phase};
 
-/// Files that may wait for the lane; what is beyond is found again by the next job.
+/// Maximum queued files. The next job finds the files beyond it again.
 const MOST_WAITING: usize = 100_000;
-/// Files taken from the catalog at a time.
+/// Files read from the catalog at a time.
 const LISTED_AT_ONCE: usize = 1_000;
-/// Files that are read before they are brought into the index together, if that does not take long.
+/// Files whose OCR text is indexed together, unless that takes too long.
 const FILES_TOGETHER: usize = 32;
-/// The longest that a file which has been read waits for its neighbours.
+/// The longest that OCR text waits for a full batch.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The part whose problem is that pictures were not read, or what they say not brought in.
+/// Key of the problem that OCR failed, or that its text could not be indexed.
 const PICTURES: &str = "pictures";
-/// How often workers at rest are looked for.
+/// Interval of the check for idle workers.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
-/// What is to be read, by who wants that (the id of a job, which is empty for the watcher) and number: whether every page, or
-/// only what has no text.
+/// Files to OCR, by requester (a job id, empty for the watcher) and file id. The flag is true for every page, false for
+/// only pages without text.
 type Asked = BTreeMap<String, BTreeMap<FileId, bool>>;
 
 #[derive(Default)]
 struct Waiting {
     now: Asked,
-    /// Their turn comes when no other file waits: they had one.
+    /// Files that had a slice already. They continue when `now` is empty.
     later: Asked,
-    /// Files that the watcher saw change and that nobody has read since.
+    /// Files that the watcher saw change and that the pipeline has not read since.
     seen: BTreeSet<FileId>,
-    /// Files whose turn has begun, until what they say is in the index.
+    /// Files in progress, until their text is indexed.
     at_hand: BTreeSet<FileId>,
 }
 
@@ -54,21 +54,21 @@ fn count(asked: &Asked) -> usize {
     asked.values().map(BTreeMap::len).sum()
 }
 
-/// Files whose pictures are to be read.
+/// The queue of files to OCR.
 #[derive(Default)]
 pub(crate) struct Pictures {
-    /// How much of what the watcher sees is read.
+    /// OCR mode of the watcher's files.
     mode: OcrMode,
     waiting: Mutex<Waiting>,
-    /// Told when there is something to read.
+    /// Notified when a file is queued.
     pub(crate) arrived: Notify,
-    /// What reading is still to rest for.
+    /// CPU time still to be slept off.
     pub(super) pace: Pace,
-    /// Whoever holds it reads.
+    /// Held while reading.
     pub(super) lane: tokio::sync::Mutex<()>,
 }
 
-/// A file whose turn it is, with those who want it read and whether all of it.
+/// A file taken from the queue, with its requesters and whether each wants every page.
 #[derive(Debug, PartialEq)]
 struct Wanted {
     id: FileId,
@@ -82,32 +82,32 @@ impl Wanted {
 }
 
 impl Pictures {
-    /// None yet; so much of what the watcher sees is read.
+    /// Creates an empty queue. `mode` applies to the watcher's files.
     pub(crate) fn new(mode: OcrMode) -> Pictures {
         Pictures { mode, ..Pictures::default() }
     }
 
-    /// Notes files that the watcher saw change. A job may read them first, and be cancelled before it comes to their pictures.
+    /// Records files that the watcher saw change. A job may read them first, and be cancelled before OCR.
     pub(crate) fn saw(&self, files: impl IntoIterator<Item = FileId>) {
         if self.mode == OcrMode::Never {
             return;
         }
         let seen = &mut self.waiting().seen;
         if seen.len() >= MOST_WAITING {
-            // Of files that went before anybody read them.
+            // These files vanished before any run read them.
             seen.clear();
         }
         let room = MOST_WAITING - seen.len();
         seen.extend(files.into_iter().take(room));
     }
 
-    /// Says whether the watcher saw a file that is being read now.
+    /// Removes the watcher's record of a file that is being read, and returns whether there was one.
     pub(crate) fn take_seen(&self, id: FileId) -> bool {
         self.waiting().seen.remove(&id)
     }
 
-    /// Who `wants` the pictures of a file read that a job in this mode has just read, and whether all of them: the job, and the
-    /// watcher where it saw the file.
+    /// Returns who requests OCR of a file that a job in this mode just read: the job, and the watcher if it saw the
+    /// file. Each requester has a flag for every page.
     pub(crate) fn askers(
         &self,
         (job, mode): (&str, OcrMode),
@@ -119,7 +119,7 @@ impl Pictures {
         both.filter(|it| wants(it.1)).map(|(by, mode)| (by, mode == OcrMode::Always)).collect()
     }
 
-    /// Adds a file that this job wants read.
+    /// Queues a file for this job.
     pub(crate) fn push(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
         if count(&waiting.now) < MOST_WAITING {
@@ -128,7 +128,7 @@ impl Pictures {
         }
     }
 
-    /// Adds a file that goes on when no other waits, so that a long book does not hold the others up.
+    /// Queues a file behind all others, so that a long book does not block them.
     pub(crate) fn push_later(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
         if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&id)) {
@@ -138,14 +138,14 @@ impl Pictures {
         }
     }
 
-    /// Files whose text in pictures is still to be read, or to be brought in.
+    /// Returns how many files are queued or in progress.
     pub(crate) fn unread(&self) -> u64 {
         let waiting = self.waiting();
         let asked = waiting.now.values().chain(waiting.later.values()).flat_map(BTreeMap::keys);
         asked.chain(&waiting.at_hand).collect::<BTreeSet<_>>().len() as u64
     }
 
-    /// Says that no more is to be done about these files in the turn that they had.
+    /// Removes files from those in progress.
     fn settle(&self, files: impl IntoIterator<Item = FileId>) {
         let at_hand = &mut self.waiting().at_hand;
         for it in files {
@@ -153,7 +153,7 @@ impl Pictures {
         }
     }
 
-    /// Says whether a file waits already.
+    /// Returns whether a file is queued.
     pub(crate) fn has(&self, id: FileId) -> bool {
         let waiting = self.waiting();
         waiting.now.values().chain(waiting.later.values()).any(|it| it.contains_key(&id))
@@ -171,18 +171,18 @@ impl Pictures {
         Some(Wanted { id, by })
     }
 
-    /// Adds a file again that was not read after all.
+    /// Queues a file again that was not read.
     fn put_back(&self, wanted: Wanted) {
         wanted.by.iter().for_each(|(job, every_page)| self.push(job, wanted.id, *every_page));
     }
 
-    /// Adds a file again over which its reader stumbled: the others do not wait behind it.
+    /// Queues a file again behind all others, after its OCR failed.
     fn put_off(&self, wanted: Wanted) {
         wanted.by.iter().for_each(|(job, every_page)| self.push_later(job, wanted.id, *every_page));
     }
 
-    /// A job has ended. When it was cancelled, what it asked for goes with it; what it did not come to otherwise is the
-    /// watcher's from now on. Nobody may be told again of what is left.
+    /// Ends a job. Cancelling it drops its requests. Otherwise its remaining files become the watcher's, because no
+    /// other event reports them.
     pub(crate) fn end(&self, job: &str, is_cancelled: bool) {
         let (now, later) = {
             let waiting = &mut *self.waiting();
@@ -197,7 +197,7 @@ impl Pictures {
         }
     }
 
-    /// Drops what this job wants, and nobody else.
+    /// Drops the requests of this job only.
     fn forget(&self, job: &str) {
         let waiting = &mut *self.waiting();
         waiting.now.remove(job);
@@ -214,7 +214,7 @@ impl Pictures {
     }
 }
 
-/// Adds the files of a job: those below these folders that hold unread pictures.
+/// Queues the files of a job: those below these folders with unread images.
 pub(crate) async fn collect(inner: &Inner, job: &str, folders: &[PathBuf], mode: OcrMode) -> Result<()> {
     let every = mode == OcrMode::Always;
     for folder in folders {
@@ -230,19 +230,19 @@ pub(crate) async fn collect(inner: &Inner, job: &str, folders: &[PathBuf], mode:
     Ok(())
 }
 
-/// Reads what the watcher brings in and what jobs left, for as long as the daemon lives. What failed is tried again.
+/// Reads what the watcher queues and what jobs left, for the life of the daemon. Failures are retried.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     let mut again = None;
     while inner.is_told(&inner.pictures.arrived, again).await {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
         let outcome = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await;
-        let is_done = inner.note_outcome(PICTURES, "cannot index what pictures say", outcome);
+        let is_done = inner.note_outcome(PICTURES, "cannot index OCR text", outcome);
         again = (!is_done).then(|| longer(again));
     }
 }
 
-/// Ends workers that have been at rest for long, for as long as the daemon lives. On its own: whoever reads may wait for the
-/// end of a pause, with hundreds of MiB of models in memory.
+/// Ends idle workers, for the life of the daemon. A separate task, because the reader may wait through a pause with
+/// hundreds of MiB of models in memory.
 pub(crate) async fn dismiss_rested(inner: Arc<Inner>) {
     let mut ticks = tokio::time::interval(TICK);
     while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -250,8 +250,7 @@ pub(crate) async fn dismiss_rested(inner: Arc<Inner>) {
     }
 }
 
-/// Reads everything that waits, and brings it into the index as it comes. When that is cancelled, what was read for this job
-/// alone is dropped.
+/// Reads everything queued and indexes the text as it comes. On cancellation, requests of this job alone are dropped.
 pub(crate) async fn read(
     inner: &Arc<Inner>,
     mode: OcrMode,
@@ -264,7 +263,7 @@ pub(crate) async fn read(
     let outcome = read_in_turn(inner, mode, progress, cancel).await;
     if cancel.is_cancelled() {
         inner.pictures.forget(&progress.job_id());
-        // Nobody may be told again of what others want, nor of what was to be brought in.
+        // No other event reports the files of other requesters, or the text not yet indexed.
         inner.pictures.arrived.notify_one();
         inner.changed.notify_one();
     }
@@ -279,24 +278,24 @@ async fn read_in_turn(
 ) -> Result<()> {
     let Some(_lane) = cancel.run_until_cancelled(inner.pictures.lane.lock()).await else { return Ok(()) };
     if networks::are_unloaded(inner) && !progress.job_id().is_empty() {
-        // Somebody waits, who may have mended that just now.
+        // A user waits, who may have repaired the models just now.
         networks::look_again(inner).await;
     }
     let Some(tools) = networks::tools(inner).filter(|_| !networks::are_unloaded(inner)) else { return Ok(()) };
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
     let outcome = put_back_early(inner, early).await.and(outcome);
-    // Whatever ended it, what is left waits.
+    // Whatever ended the run, the remaining files are queued.
     inner.pictures.waiting().at_hand.clear();
     outcome
 }
 
-/// Has files wait again that the index did not have yet. Whoever brings them in tells of it, unless that was meanwhile.
+/// Requeues files that were not in the index yet. The run that indexes them wakes the queue, unless it already ended.
 async fn put_back_early(inner: &Inner, early: Vec<Wanted>) -> Result<()> {
     let (catalog, ids): (Catalog, Vec<FileId>) = (inner.catalog.clone(), early.iter().map(|it| it.id).collect());
     let count = ids.len();
     for Wanted { id, by } in early {
-        // What a job that has ended left is the watcher's.
+        // Requests of an ended job become the watcher's.
         let heir = |(job, every): (String, bool)| match lives(inner, &job) {
             true => Some((job, every)),
             false => (inner.config.ocr != OcrMode::Never).then(|| (String::new(), every)),
@@ -310,7 +309,7 @@ async fn put_back_early(inner: &Inner, early: Vec<Wanted>) -> Result<()> {
     Ok(())
 }
 
-/// Reads what waits, but for what is `early`: that the index does not have yet.
+/// Reads the queue. Files that are not in the index yet go to `early`.
 async fn read_waiting(
     inner: &Arc<Inner>,
     mode: OcrMode,
@@ -331,14 +330,14 @@ async fn read_waiting(
         let looked = match read.await {
             Some(Ok(looked)) if looked.unloaded.is_none() => looked,
             Some(Err(error)) => {
-                // Neither it nor what was read before it waits for the next walk.
+                // Neither this file nor the text read before it may wait for the next walk.
                 inner.pictures.put_off(wanted);
                 bring_in(inner, &run, ready).await?;
                 return Err(error);
             }
             not_read => {
                 inner.pictures.put_back(wanted);
-                // So it would be with every other: all of them wait until that is mended.
+                // Every other file would fail alike: all stay queued until the models load.
                 if let Some(why) = not_read.and_then(Result::ok).and_then(|it| it.unloaded) {
                     networks::note_unloaded(inner, tools, &why);
                 }
@@ -368,14 +367,13 @@ async fn read_waiting(
     bring_in(inner, &run, ready).await
 }
 
-/// Says whether anybody still waits for a job's pictures: it may have been cancelled while one of them was being read. The
-/// watcher is there for good.
+/// Returns whether a requester still waits: a job may have been cancelled during OCR; the watcher always waits.
 fn lives(inner: &Inner, job: &str) -> bool {
     job.is_empty() || inner.running().get(job).is_some_and(|it| !it.cancel.is_cancelled())
 }
 
-/// Makes these files pending and runs the pipeline, which finds their text in the cache. Once that is cancelled, they wait
-/// for whoever else wants them.
+/// Makes these files pending and runs the pipeline, which finds their text in the cache. After cancellation, the files
+/// stay queued for other requesters.
 async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<()> {
     let files: Vec<FileId> = ready.iter().map(|it| it.id).collect();
     let outcome = bring_in_text(inner, run, ready).await;
@@ -394,11 +392,11 @@ async fn bring_in_text(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Res
     let _engine = inner.engine.lock().await;
     let (catalog, files) = (inner.catalog.clone(), ready.iter().map(|it| it.id).collect());
     if let Err(error) = blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await {
-        // Their text is in the cache alone, of which no index knows.
+        // Their text is only in the cache, and no index refers to it.
         ready.into_iter().for_each(|it| inner.pictures.put_back(it));
         return Err(error);
     }
-    // What is to be read again is known to nobody else.
+    // No other event reports the pending files.
     inner.drain(run).await.inspect_err(|_| inner.changed.notify_one())?;
     inner.upkeep_if_due().await;
     Ok(())
@@ -409,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_is_cancelled_takes_nothing_along_that_somebody_else_wants() {
+    fn cancelled_job_keeps_files_of_other_requesters() {
         let pictures = Pictures::default();
         for (job, id, every_page) in [("", 1, false), ("", 3, false), ("a", 1, true), ("a", 2, true), ("b", 2, false)] {
             pictures.push(job, id, every_page);
@@ -417,8 +415,8 @@ mod tests {
         assert_eq!(pictures.unread(), 3);
         let first = pictures.pop().unwrap();
         assert_eq!((first.id, first.every_page()), (1, true));
-        assert_eq!(pictures.unread(), 3, "what is at hand is not in the index yet");
-        // It is under way when the job is cancelled.
+        assert_eq!(pictures.unread(), 3, "files in progress are not in the index yet");
+        // The job is cancelled while the file is in progress.
         pictures.put_back(first);
         pictures.forget("a");
         let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
@@ -429,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_had_a_turn_waits_for_the_others() {
+    fn file_after_its_slice_goes_behind_the_others() {
         let pictures = Pictures::default();
         let later = |id, every_page| pictures.push_later("a", id, every_page);
         later(1, false);
@@ -447,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_watcher_saw_stays_when_the_job_that_read_it_first_is_cancelled() {
+    fn watched_file_stays_when_job_that_read_it_is_cancelled() {
         let pictures = Pictures::new(OcrMode::Auto);
         pictures.saw([1, 2]);
         let read = |job: &str, mode, id| {
@@ -456,18 +454,18 @@ mod tests {
             askers.iter().for_each(|(by, every_page)| pictures.push(by, id, *every_page));
         };
         read("a", OcrMode::Always, 1);
-        // A job that wants no picture at all.
+        // A job without OCR.
         read("b", OcrMode::Never, 2);
         read("a", OcrMode::Always, 3);
         pictures.end("a", true);
         pictures.end("b", true);
         let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
-        assert_eq!(left, [(1, false), (2, false)], "and what the job alone asked for goes");
+        assert_eq!(left, [(1, false), (2, false)], "files of the job alone are dropped");
         assert!(!pictures.take_seen(1), "it was read");
     }
 
     #[test]
-    fn what_a_job_that_failed_did_not_come_to_waits_on_unless_nobody_wants_pictures() {
+    fn files_of_failed_job_pass_to_watcher_unless_ocr_is_off() {
         for (mode, expected) in [(OcrMode::Auto, vec![(2, true), (1, false)]), (OcrMode::Never, vec![])] {
             let pictures = Pictures::new(mode);
             pictures.push_later("a", 1, false);

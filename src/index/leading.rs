@@ -1,5 +1,5 @@
-//! Walks are waited for as long as they move. One that is lost on a disk that does not answer is left behind, with its
-//! thread: it would hold whoever waits for a walk, and that is everybody.
+//! Watchdog of walks. A walk that stops progressing on a disk that does not respond is abandoned together with its
+//! thread: every other walk would wait for it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::model::{Root, RootId};
 use crate::warehouse::leash::{LOOK, Movement};
 use crate::warehouse::{Leash, silence};
 
-/// A walk that was given up.
+/// An abandoned walk.
 pub(super) struct Lost {
     leash: Weak<Leash>,
-    /// What was known not to answer when it began, and was passed over.
+    /// Paths that were known not to respond when it began, and that it skipped.
     known: Vec<PathBuf>,
 }
 
 impl Inner {
-    /// Runs a walk of a root, for as long as it moves. Where it is cancelled it ends at its next step.
+    /// Runs a walk of a root while it progresses. A cancelled walk ends at its next step.
     pub(super) async fn led<T: Send + 'static>(
         &self,
         root: &Root,
@@ -40,8 +40,8 @@ impl Inner {
         Err(no_answer(root))
     }
 
-    /// Gives up a walk of a root, which passed over what was `known` not to answer: until it comes back, or something else
-    /// is known, nobody walks there.
+    /// Abandons a walk of a root that skipped the unresponsive paths in `known`. The root is not walked until the walk
+    /// returns or the set of unresponsive paths changes.
     pub(super) fn leave(&self, root: &Root, leash: &Arc<Leash>, known: Vec<PathBuf>) {
         let error = no_answer(root);
         let cure = error.hint.unwrap_or_default();
@@ -49,18 +49,18 @@ impl Inner {
         self.stuck().insert(root.id, Lost { leash: Arc::downgrade(leash), known });
     }
 
-    /// Whoever walks a root that does not answer never comes back.
+    /// Fails for a root that does not respond: a walk of it would never return.
     pub(super) fn check_answers(&self, root: &Root) -> Result<()> {
         if silence::holds(&root.path) || self.is_stuck(root.id) { Err(no_answer(root)) } else { Ok(()) }
     }
 
-    /// Whether a walk of the root was given up that has not come back.
+    /// Returns whether an abandoned walk of the root has not returned.
     pub(super) fn is_stuck(&self, id: RootId) -> bool {
         self.stuck().get(&id).is_some_and(is_under_way)
     }
 
-    /// Roots that may be walked again since this was asked last: the walk that was given up has come back, or another would
-    /// go another way. Roots that are none any more are forgotten.
+    /// Removes and returns the roots that can be walked again: the abandoned walk returned, or a new walk would skip
+    /// other paths. Removed roots are forgotten.
     pub(super) fn returned(&self, roots: &[Root]) -> Vec<RootId> {
         let is_back = |id: &RootId, lost: &mut Lost| {
             let root = roots.iter().find(|it| it.id == *id);
@@ -71,7 +71,7 @@ impl Inner {
         back
     }
 
-    /// Forgets the walk of a root that nobody asks for any more.
+    /// Forgets the abandoned walk of a removed root.
     pub(super) fn forget_walk(&self, root: &Root) {
         silence::note(&root.path, false);
         self.stuck().remove(&root.id);
@@ -83,7 +83,7 @@ impl Inner {
     }
 }
 
-/// Ends a walk when nobody asks for its outcome any more.
+/// Stops a walk when its caller is dropped.
 struct End(Arc<Leash>);
 
 impl Drop for End {
@@ -96,7 +96,7 @@ fn part(id: RootId) -> String {
     format!("walk of {id}")
 }
 
-/// A walk holds its leash to its end.
+/// A running walk holds its `Leash`.
 fn is_under_way(lost: &Lost) -> bool {
     lost.leash.strong_count() > 0
 }
@@ -104,10 +104,10 @@ fn is_under_way(lost: &Lost) -> bool {
 fn no_answer(root: &Root) -> Error {
     let text = format!("`{}`, or a folder in it, does not answer", root.path.display());
     Error::new(ErrorCode::Unavailable, text)
-        .hint("mount again what is away, or leave it out with a line in .vicignore and start vic again")
+        .hint("mount the missing file system again, or exclude it in .vicignore and restart vic")
 }
 
-/// Waits for a walk. None once it is lost.
+/// Waits for a walk. Returns `None` if it is abandoned.
 async fn follow<T>(
     walking: impl Future<Output = Result<T>>,
     leash: &Leash,

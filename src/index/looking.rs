@@ -1,7 +1,7 @@
-//! One file of the lane of pictures: what is known of its text, and what becomes of a turn at reading more of it.
+//! OCR of one file: its cached state, its next step and its retries.
 //!
-//! A reader that hung or died may have been the machine's fault, so the file is tried a second time; after
-//! that it is left alone until it changes or the readers are others, as files are that cannot be read at all.
+//! A hung or dead OCR worker may be the machine's fault, so the file is tried a second time. After that it is skipped
+//! until it or the readers change, like unreadable files.
 
 use std::sync::Arc;
 
@@ -12,40 +12,40 @@ use crate::index::turn::{Reader, Turn, is_begun, read_content};
 use crate::index::{Inner, blocking};
 use crate::model::{ContentHash, Document, ExtractFailure, FileId, FileRecord, FileState, OcrMode, Reason};
 
-/// Tries that end badly, without a page read between them, after which a file is left alone.
+/// Failed attempts, with no page read in between, after which a file is skipped.
 const MOST_TRIES: usize = 2;
-/// The skill that reads pictures.
+/// The OCR skill.
 pub(super) const SKILL: &str = "ocr_image";
-/// Changes whenever the text of the same picture would be another.
+/// Changed whenever OCR would return another text for the same image.
 const VERSION: &str = "1";
 
-/// What of a file's text came out of pictures, as the pipeline asks for it.
+/// The OCR text of a file in the cache.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Known {
-    /// This, maybe nothing: there is no more, or none that can be read.
+    /// Finished. The document may be empty.
     Read(Document),
-    /// This, and there are pages left.
+    /// Partial: pages are left.
     Begun(Document),
-    /// Nothing, and nobody tries any more, for this reason.
+    /// Failed for good, for this reason.
     GivenUp(String),
-    /// Nobody has looked yet.
+    /// Not started.
     Unread,
 }
 
-/// What came of a turn.
+/// Result of one OCR step.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Looked {
-    /// Why no picture at all can be read.
+    /// Why no image at all can be read.
     pub(super) unloaded: Option<String>,
-    /// The index does not have the file yet: its turn comes once it does.
+    /// The file is not in the index yet, and is queued until it is.
     pub(super) is_early: bool,
-    /// There is text to bring in.
+    /// There is text to index.
     pub(super) has_text: bool,
-    /// There is something to do in another turn.
+    /// Another step is needed.
     pub(super) goes_on: bool,
 }
 
-/// Looks up what the lane found in this content.
+/// Returns the cached OCR state of this content.
 pub(crate) fn known(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> Known {
     let every = of(cache, &key(hash, true));
     if mode == OcrMode::Always || matches!(every, Known::Read(_)) {
@@ -57,13 +57,13 @@ pub(crate) fn known(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> 
     }
 }
 
-/// The lane's results lie beside those of questions, under names that no question uses.
+/// OCR results are stored beside skill results of queries, under names that no query uses.
 pub(super) fn key(hash: ContentHash, every: bool) -> EvidenceKey {
     let skill = if every { "index_every_page" } else { "index_pictures" };
     EvidenceKey { hash, skill: skill.into(), version: VERSION.into() }
 }
 
-/// Readers that are others have not tried yet.
+/// Failures are keyed by the version of the readers: new readers try again.
 fn key_of_tries(key: &EvidenceKey) -> EvidenceKey {
     EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS.into(), ..key.clone() }
 }
@@ -83,24 +83,24 @@ fn of(cache: &EvidenceCache, key: &EvidenceKey) -> Known {
     }
 }
 
-/// Says why a file is not tried any more.
+/// Returns why a file is not tried any more.
 fn given_up(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
     let tries = cache.get(&key_of_tries(key))?;
     let is_over = tries.truncated || tries.problems.len() >= MOST_TRIES;
     tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
 }
 
-/// Writes down that a try failed. Whether the file is to blame is asked of those alone that ended their reader.
+/// Records a failure. Only failures that ended their worker are retried: the others say that the file is unreadable.
 fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure) {
     let own = key_of_tries(key);
     let mut tries = cache.get(&own).unwrap_or_default();
     tries.problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
-    // What was refused would be refused again.
+    // The same refusal would come again.
     tries.truncated |= !failure.reason.ends_its_reader();
     cache.put(&own, &tries);
 }
 
-/// Has more of one file read, unless all of it was before.
+/// Advances the OCR of one file by one slice, unless it is finished.
 pub(super) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Result<Looked> {
     let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
     let found = blocking(move || {
@@ -125,12 +125,12 @@ pub(super) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) 
     };
     let cache: Arc<EvidenceCache> = inner.evidence.clone();
     let looked = blocking(move || Ok(keep(&cache, &key(hash, every), &turn))).await?;
-    // A turn takes minutes.
+    // A slice takes minutes.
     inner.purge_if_withdrawn(&record).await?;
     Ok(looked)
 }
 
-/// Says whether a file was read in a copy of it, or before the daemon ended, so that its index knows nothing of it.
+/// Returns whether the index lacks this text: a copy of the file was read, or the daemon ended before indexing it.
 fn is_news(read: &Document, detail: &str) -> bool {
     let is_old = detail.contains(READ_BY_OCR);
     let is_older = read.pages_without_text.is_empty() && detail.contains(WITHOUT_TEXT_LAYER);
@@ -141,12 +141,12 @@ fn is_read(record: &FileRecord) -> bool {
     record.state == FileState::Indexed || record.reason == Some(Reason::NoText)
 }
 
-/// Keeps what a turn brought.
+/// Caches the result of a slice.
 fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
     let mut is_kept = true;
     if turn.progressed {
         cache.put(key, &turn.read);
-        // What is not kept would be read for ever.
+        // Without the cache the same pages would be read for ever.
         is_kept = cache.has(key);
         if cache.has(&key_of_tries(key)) {
             cache.put(&key_of_tries(key), &Document::default());
@@ -156,13 +156,9 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
     let unloaded = turn.failure.as_ref().and_then(ExtractFailure::unloaded).map(String::from);
     let goes_on = match &turn.failure {
         Some(_) if unloaded.is_some() => false,
-        // Not always the file's fault: the next job finds it again.
+        // This may not be the file's fault: the next job tries it again.
         Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => {
-            tracing::warn!(
-                reason = failure.reason.name(),
-                "the pictures of a file could not be read: {}",
-                failure.detail
-            );
+            tracing::warn!(reason = failure.reason.name(), "OCR of a file failed: {}", failure.detail);
             false
         }
         Some(failure) => {
@@ -191,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_book_is_known_and_goes_on() {
+    fn partial_ocr_is_cached_and_continues() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, hash) = (cache(&dir), ContentHash([1; 32]));
         let keep = |every, read| keep(&cache, &key(hash, every), &Turn { read, progressed: true, failure: None });
@@ -202,11 +198,11 @@ mod tests {
         keep(true, part([1, 2], [3]));
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
         assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, ..Looked::default() });
-        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "all is better than some");
+        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "every page beats some pages");
     }
 
     #[test]
-    fn a_reader_that_hung_once_is_tried_a_second_time_and_no_third() {
+    fn hung_reader_is_retried_once() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
         let fail = |reason, read: Document, progressed| {
@@ -215,7 +211,7 @@ mod tests {
         };
         assert!(fail(Reason::Timeout, Document::default(), false));
         assert_eq!(of(&cache, &key), Known::Unread);
-        // What was read since makes up for it.
+        // A page read since resets the count.
         assert!(fail(Reason::WorkerCrash, part([1], [2, 3]), true));
         assert_eq!(of(&cache, &key), Known::Begun(part([1], [2, 3])));
         assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
@@ -224,13 +220,13 @@ mod tests {
             (read.problems, read.blocks.len()),
             (vec!["its pictures were not read: out_of_memory why".into()], 1)
         );
-        // As by readers of another version.
+        // As with another version of the readers.
         cache.put(&EvidenceKey { version: "older".into(), ..key_of_tries(&key) }, &Document::default());
         assert_eq!(of(&cache, &key), Known::Begun(part([1], [2, 3])));
     }
 
     #[test]
-    fn a_file_is_given_up_at_once_for_its_own_fault_and_never_for_want_of_tools() {
+    fn bad_file_is_given_up_at_once_but_missing_tools_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
         for (number, reason, expected) in [
@@ -246,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nothing_can_be_read_for_want_of_networks_is_told_and_no_fault_of_the_file() {
+    fn unloaded_networks_are_reported_and_not_blamed_on_file() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
         let detail = format!("{NETWORKS_UNLOADED}: cannot load the model `det.onnx`");
@@ -259,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_brought_in_when_its_index_knows_less_than_was_read() {
+    fn file_is_indexed_when_ocr_read_more_than_index_has() {
         for (detail, read, expected) in [
             ("2 pages without a text layer", part([1], []), true),
             ("1 pages read by OCR", part([1], []), false),

@@ -1,5 +1,5 @@
-//! Looks whether roots answer, and what is mounted in them, every few seconds and whatever else is done: whoever opens a
-//! file on a network mount whose server is away waits for ever.
+//! Probes every few seconds whether roots respond and what is mounted in them. Opening a file on a network mount
+//! without a server would otherwise block for ever.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -17,28 +17,28 @@ use crate::index::{Inner, blocking};
 use crate::model::{Root, RootId};
 use crate::warehouse::silence;
 
-/// How often it looks.
+/// Interval of the probes.
 const TICK: Duration = Duration::from_secs(5);
 
-/// The longest that a place may take to answer: a network mount whose server is away never does.
+/// Timeout of a probe: a network mount without a server never responds.
 const ANSWER: Duration = Duration::from_secs(4);
 
-/// What was seen of every root at one moment.
+/// Status of every root at one moment.
 pub(super) type Sights = Arc<HashMap<RootId, Sight>>;
 
-/// A root at one moment.
+/// Status of a root at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// It cannot be read, and why.
+    /// The root cannot be read, for this reason.
     Away(String),
-    /// There is nothing in it.
+    /// The root is an empty folder.
     Empty,
-    /// It is this folder, with these mounts in it; of those, these do not answer. Also, how often one of all this has fallen
-    /// silent so far: whoever does not look at every sight sees by that what was missed.
+    /// The root is the folder with this device and inode. `mounts` lie in it, and those in `silent` do not respond.
+    /// `falls` counts how often any of them stopped responding, so that a reader that skips a status notices.
     Here { identity: (u64, u64), mounts: Vec<String>, silent: Vec<PathBuf>, falls: u64 },
 }
 
-/// Looks, for as long as the daemon lives.
+/// Probes the roots for the life of the daemon.
 pub(super) fn begin(inner: Arc<Inner>) -> watch::Receiver<Sights> {
     let (sender, sights) = watch::channel(Sights::default());
     tokio::spawn(async move {
@@ -48,20 +48,20 @@ pub(super) fn begin(inner: Arc<Inner>) -> watch::Receiver<Sights> {
         while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
             match lookout.look(&inner).await {
                 Ok(seen) => drop(sender.send(Arc::new(seen))),
-                Err(error) => warn!(%error, "cannot look whether the roots answer"),
+                Err(error) => warn!(%error, "cannot probe the roots"),
             }
         }
     });
     sights
 }
 
-/// Looks that have not come back, and what does not answer.
+/// Pending probes, and the paths that do not respond.
 #[derive(Default)]
 struct Lookout {
-    /// By place, and what is mounted there: another mount at a place is looked at anew.
+    /// By path and mount id: a new mount at a path gets a new probe.
     looks: HashMap<(PathBuf, u64), JoinHandle<Sight>>,
     silent: BTreeSet<PathBuf>,
-    /// How often each has fallen silent.
+    /// How often each path stopped responding.
     falls: BTreeMap<PathBuf, u64>,
 }
 
@@ -75,7 +75,7 @@ impl Lookout {
         Ok(roots.iter().map(|root| (root.id, self.sight(root, &mounts, &seen))).collect())
     }
 
-    /// Looks at all at once: those that do not answer are waited for together. Returns what was seen of those that do.
+    /// Probes all paths concurrently with one timeout. Returns the status of those that respond.
     async fn look_at_all(
         &mut self,
         places: &BTreeSet<&Path>,
@@ -85,7 +85,7 @@ impl Lookout {
         let keys: Vec<(PathBuf, u64)> = places.iter().map(|it| (it.to_path_buf(), mounts.holding(it))).collect();
         self.looks.retain(|it, _| keys.contains(it));
         for key in &keys {
-            // One that has not answered is waited for again: each new look would hold another thread.
+            // A pending probe is waited for again: each new one would block another thread.
             let place = key.0.clone();
             let look = || tokio::task::spawn_blocking(move || look_at(&place));
             self.looks.entry(key.clone()).or_insert_with(look);
@@ -134,13 +134,13 @@ fn look_at(path: &Path) -> Sight {
     read().unwrap_or_else(|error| Sight::Away(Error::io("read", path, &error).message))
 }
 
-/// What is mounted, by the kernel's table, which is read without a look at any of it.
+/// The mounts from the kernel's table, which is read without touching any of them.
 struct Mounts(Vec<Mount>);
 
 struct Mount {
     number: u64,
     place: PathBuf,
-    /// Whether something is mounted there only once somebody looks.
+    /// Whether an automounter mounts the file system on first access.
     is_automatic: bool,
 }
 
@@ -155,7 +155,7 @@ impl Mounts {
             let (ours, of_the_file_system) = line.split_once(" - ")?;
             let mut fields = ours.split(' ');
             let (number, place) = (fields.next()?.parse().ok()?, fields.nth(3)?);
-            // Spaces and the like are written in octal.
+            // Spaces and some other characters are octal escapes.
             let place =
                 place.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
             Some(Mount { number, place: place.into(), is_automatic: of_the_file_system.starts_with("autofs ") })
@@ -163,18 +163,18 @@ impl Mounts {
         Mounts(table.lines().filter_map(mount).collect())
     }
 
-    /// Those below a folder, at which may be looked.
+    /// Returns the mounts below a folder that may be probed.
     fn below(&self, folder: &Path) -> impl Iterator<Item = &Mount> {
         self.0.iter().filter(move |it| it.place.starts_with(folder) && it.place != folder && !it.is_automatic)
     }
 
-    /// Number and place of each at or below a folder.
+    /// Returns the id and path of each mount at or below a folder.
     fn at_or_below(&self, folder: &Path) -> Vec<String> {
         let within = self.0.iter().filter(|it| it.place.starts_with(folder));
         within.map(|it| format!("{} {}", it.number, it.place.display())).collect()
     }
 
-    /// The number of the one that a path lies in: of several at a place, the last is seen.
+    /// Returns the id of the mount that holds a path. Of several at one path, the last is visible.
     fn holding(&self, path: &Path) -> u64 {
         let above = self.0.iter().filter(|it| path.starts_with(&it.place));
         above.max_by_key(|it| it.place.components().count()).map_or(0, |it| it.number)
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_here_empty_or_away_and_another_folder_in_its_place_is_another_sight() {
+    fn root_status_distinguishes_here_empty_away_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         assert!(matches!(look_at(&root), Sight::Away(why) if why.contains("root")));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_are_found_below_a_folder_and_not_beside_it() {
+    fn mounts_below_folder_exclude_its_siblings() {
         let table = "21 1 0:19 / / rw - ext4 /dev/vda rw\n\
                      30 21 0:25 / /home/me/my\\040nas rw,nosuid shared:1 - nfs4 server:/ rw\n\
                      31 21 0:26 / /home/me/auto rw - autofs systemd-1 rw\n\
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_that_do_not_answer_are_told_of_until_they_do_or_are_no_places_any_more() {
+    async fn unresponsive_paths_are_reported_until_they_respond() {
         let dir = tempfile::tempdir().unwrap();
         let (place, none, soon) = (dir.path().join("place"), Mounts(Vec::new()), Duration::from_millis(500));
         let mut lookout = Lookout::default();
@@ -231,7 +231,7 @@ mod tests {
         assert!(silence::holds(&place.join("file")) && !silence::holds(dir.path()));
         lookout.look_at_all(&BTreeSet::new(), &none, soon).await;
         assert!(!silence::holds(&place));
-        // Another look is begun where another file system is mounted.
+        // A new mount at the path gets a new probe.
         lookout.looks.insert((place.clone(), 7), hang());
         let asked = BTreeSet::from([place.as_path()]);
         assert!(lookout.look_at_all(&asked, &none, soon).await.contains_key(&place));

@@ -1,5 +1,5 @@
-//! Pending files that were not at their places when they were to be read, and of which no walk can say more: their folder is
-//! away, or so much of it is gone that nobody believes it. Each run would look for all of them again.
+//! Pending files that vanished and that no walk can settle: their folder is unavailable, or so many of its files are
+//! gone that the walk does not accept the deletions. Without this list every run would look for all of them again.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,42 +10,42 @@ use crate::error::Result;
 use crate::model::{FileId, FileRecord, RootId};
 use crate::warehouse::silence;
 
-/// Files of one root with the places (below it) where they were looked for.
+/// Files of one root, with the paths (relative to it) where they were expected.
 pub(crate) type Places = HashMap<FileId, PathBuf>;
 
-/// Files taken from the catalog at a time.
+/// Files read from the catalog at a time.
 const PAGE: usize = 1_024;
 
-/// Those that are left alone until a walk looks at their places.
+/// Vanished files, skipped until a walk covers their paths.
 #[derive(Default)]
 pub(crate) struct Missing(Mutex<HashMap<RootId, Places>>);
 
 impl Missing {
-    /// Says whether a file is left alone: one that has moved since is not.
+    /// Returns whether a file is skipped. A file that moved since is not.
     pub(crate) fn holds(&self, record: &FileRecord) -> bool {
         self.roots().get(&record.root_id).and_then(|it| it.get(&record.id)).is_some_and(|it| *it == record.found.path)
     }
 
-    /// Leaves these alone, too.
+    /// Adds vanished files of a root.
     pub(crate) fn add(&self, root: RootId, files: Places) {
         if !files.is_empty() {
             self.roots().entry(root).or_default().extend(files);
         }
     }
 
-    /// Gives those of a root, which are not left alone any more.
+    /// Removes and returns the vanished files of a root.
     pub(crate) fn take(&self, root: RootId) -> Places {
         self.roots().remove(&root).unwrap_or_default()
     }
 
-    /// A walk has looked at a place of a root (at all of it where that is empty): what is there now is to be tried.
+    /// Removes the files below a path that a walk covered (the whole root if empty): what exists there now is tried again.
     pub(crate) fn forget(&self, root: RootId, place: &Path) {
         if let Some(files) = self.roots().get_mut(&root) {
             files.retain(|_, it| !it.starts_with(place));
         }
     }
 
-    /// Takes out of these files those that are left alone.
+    /// Removes the vanished files from the list.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -60,7 +60,7 @@ impl Missing {
         Ok(files)
     }
 
-    /// Says whether all that is pending cannot be read for now: it is left alone, or its disk does not answer.
+    /// Returns whether no pending file can be read for now: each has vanished, or its disk does not respond.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_left_alone_until_its_place_is_looked_at_or_it_moves() {
+    fn vanished_file_is_skipped_until_walked_or_moved() {
         let dir = tempfile::tempdir().unwrap();
         let catalog = crate::index::renewal::tests::catalog(dir.path());
         catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();

@@ -1,7 +1,7 @@
-//! Changes to a committed index: jobs, scans, watching, upkeep.
+//! Keeps the index up to date: jobs, scans, watching, maintenance.
 //!
-//! Start reading at [`pipeline`]: it is the only file that knows the order of the stages. [`Index`] is what the daemon
-//! and the services hold.
+//! Start reading at [`pipeline`]: it is the only file that knows the order of the stages. The daemon and the services
+//! use [`Index`].
 
 mod asked_tables;
 mod draining;
@@ -108,67 +108,66 @@ pub(crate) struct Inner {
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
     tables: Tables,
-    /// Tables that questions asked of.
+    /// Parsed tables of files, for queries.
     asked_tables: AskedTables,
     watching: Arc<Watching>,
-    /// Where everything runs that nobody waits for.
+    /// Runtime of all background work.
     background: Handle,
-    /// Whether files may be read.
+    /// Pauses reading and embedding.
     gate: Arc<Gate>,
-    /// Whoever holds it runs the pipeline over all that is pending. Fair: jobs run in the order in which they were asked
-    /// for.
+    /// Held while the pipeline runs over all pending files. Fair: jobs run in the order in which they were requested.
     engine: tokio::sync::Mutex<()>,
-    /// Files that do not wait for the engine.
+    /// Queue of just-saved files, which do not wait for the engine.
     urgent: Arc<Urgent>,
     /// Held for reading by every run over urgent files.
     overtaking: tokio::sync::RwLock<()>,
-    /// Room on the disk.
+    /// Checks free disk space.
     space: Arc<Space>,
-    /// Whoever holds it commits.
+    /// Held during a commit.
     committing: Arc<tokio::sync::Mutex<()>>,
-    /// Tells that files are pending for which nobody asked.
+    /// Notified when files are pending without a job.
     changed: Notify,
-    /// Tells that files are gone from the catalog and not yet from the store.
+    /// Notified when files are deleted from the catalog but not yet from the store.
     buried: Notify,
-    /// Whoever holds it walks and applies what it saw.
+    /// Held while a walk runs and is applied.
     scanning: tokio::sync::Mutex<()>,
-    /// Walks that nobody waits for any more, by their roots.
+    /// Abandoned walks, by root.
     stuck: Mutex<HashMap<RootId, Lost>>,
-    /// Which roots were walked since they are watched.
+    /// Whether each root was walked since it is watched.
     walks: Walks,
-    /// What the runs of the watcher have done.
+    /// Totals of runs without a job.
     unasked: Arc<Unasked>,
-    /// Files that are left alone until a walk looks at their places.
+    /// Vanished files, skipped until a walk covers their paths.
     missing: Arc<Missing>,
-    /// Whether a run of this daemon broke off and left tries in the catalog.
+    /// Whether an interrupted run of this daemon left attempts in the catalog.
     interrupted: AtomicBool,
     /// Jobs that have not ended.
     running: Mutex<jobs::Running>,
-    /// What of them a key may have begun.
+    /// Limit of unended jobs per key.
     shares: Arc<Shares>,
-    /// When an upkeep that was not done may be tried again.
+    /// When skipped maintenance may be retried.
     upkeep_owed: Mutex<Option<Instant>>,
-    /// What is not as it should be, by part.
+    /// Problems for the status, by key.
     degraded: Mutex<BTreeMap<String, String>>,
-    /// What the walks could not see.
+    /// Paths that walks could not read.
     unseen: Mutex<Unseen>,
     shutdown: CancellationToken,
 }
 
 impl Index {
-    /// Begins a job for a caller who may know of `scope`, and returns at once. Folders of the owner's that lie in no root
-    /// become roots.
+    /// Starts a job for a caller limited to `scope`, and returns at once. The owner's folders outside all roots become
+    /// roots.
     ///
     /// # Errors
-    /// A path does not exist or cannot be read, or does not lie in the scope; [`crate::error::ErrorCode::StorageFull`]:
-    /// there is no room to index; [`crate::error::ErrorCode::ResourceExhausted`]: too many have not ended, or too many that
-    /// the holder of a key began.
+    /// A path does not exist, cannot be read or is outside the scope. [`crate::error::ErrorCode::StorageFull`]: there
+    /// is no disk space to index. [`crate::error::ErrorCode::ResourceExhausted`]: too many jobs have not ended, in
+    /// total or for this key.
     pub async fn start_job(&self, request: IndexRequest, scope: &Scope, holder: &Holder) -> Result<JobSnapshot> {
         self.inner.space.admit(scope)?;
         jobs::start(&self.inner, request, scope, holder).await
     }
 
-    /// Watches a job that has not ended, or shows the end of one that has.
+    /// Returns a receiver of snapshots of a job; of an ended job, its last one.
     ///
     /// # Errors
     /// There is no such job.
@@ -179,7 +178,7 @@ impl Index {
         Ok(tokio::sync::watch::channel(self.job(id)?).1)
     }
 
-    /// Returns a job as it stands.
+    /// Returns the current snapshot of a job.
     ///
     /// # Errors
     /// There is no such job.
@@ -211,7 +210,7 @@ impl Index {
         self.inner.running().values().map(|it| it.progress.snapshot()).collect()
     }
 
-    /// Asks a job to stop. What is done stays.
+    /// Cancels a job. Its work so far is kept.
     ///
     /// # Errors
     /// There is no such job.
@@ -222,13 +221,13 @@ impl Index {
         self.job(id)
     }
 
-    /// Returns the ids of the jobs that a holder began and that have not ended.
+    /// Returns the ids of the unended jobs that a holder started.
     pub fn jobs_of(&self, holder: &Holder) -> Vec<String> {
         let running = self.inner.running();
         running.iter().filter(|(_, job)| job.holder == *holder).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns the roots, those that lie in others included.
+    /// Returns the roots, including those nested in others.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -236,7 +235,7 @@ impl Index {
         self.inner.named_roots().await
     }
 
-    /// Returns the roots that files belong to: none lies in another.
+    /// Returns the roots that are walked: none is nested in another.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -244,10 +243,10 @@ impl Index {
         self.inner.roots().await
     }
 
-    /// Makes a folder a root and watches it. Nothing is read yet.
+    /// Adds a folder as a root and watches it. Reads nothing yet.
     ///
     /// # Errors
-    /// It does not exist, is no folder, or cannot be read.
+    /// The folder does not exist, is not a folder, or cannot be read.
     pub async fn add_root(&self, path: &Path) -> Result<Root> {
         let walked = self.inner.add_root(path).await?;
         let path = resolved(path).await;
@@ -255,12 +254,11 @@ impl Index {
         Ok(named.unwrap_or(walked))
     }
 
-    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched.
-    /// What cannot leave the index now, because the disk is full or does not write, leaves it when it can, also after a
-    /// restart; the status tells of it.
+    /// Removes a root and everything indexed below it, except files of other roots. The files on disk stay. If the disk
+    /// is full or fails, the index entries are deleted later, also after a restart, and the status reports it.
     ///
     /// # Errors
-    /// It is no root, or the catalog cannot be written.
+    /// The path is not a root, or the catalog cannot be written.
     pub async fn remove_root(&self, path: &Path) -> Result<()> {
         let roots = self.inner.named_roots().await?;
         let path = resolved(path).await;
@@ -277,18 +275,18 @@ impl Index {
         self.inner.name_roots(None).await?;
         let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
         for left in self.inner.roots().await?.iter().filter(|it| above(it) || below(it)) {
-            // One above it is watched by the rules of before.
+            // A root above it is still watched by the old rules.
             self.inner.unwatch(left.id).await;
             self.inner.watch(left).await;
         }
         if !self.inner.bury().await {
-            // It is no root any more: whoever asks again would be told so, and nobody else may ever be told.
+            // The root is removed already, so a retry by the caller would fail: the background task retries.
             self.inner.buried.notify_one();
         }
         Ok(())
     }
 
-    /// Returns the files of a scope by state.
+    /// Counts the files of a scope by state.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -297,7 +295,7 @@ impl Index {
         blocking(move || catalog.coverage_within(&scope)).await
     }
 
-    /// Returns how many chunks the files of a scope have in the index; of all files, as the table that answers has it.
+    /// Returns the number of indexed chunks in a scope; for all files, that of the table that answers.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -322,10 +320,10 @@ impl Index {
         self.inner.tables.serving()
     }
 
-    /// Adds to the text of a file with this content what was read out of its pictures before.
+    /// Adds cached OCR text of this content to a document.
     ///
     /// # Errors
-    /// None but a defect: what the cache cannot give is not added.
+    /// Only internal errors: text missing in the cache is not added.
     pub async fn with_known_pictures(&self, hash: ContentHash, mut document: Document) -> Result<Document> {
         let cache = self.inner.evidence.clone();
         blocking(move || {
@@ -335,45 +333,45 @@ impl Index {
         .await
     }
 
-    /// Waits until nothing is being written, after the shutdown was asked for, but no longer than `limit`.
+    /// Waits until no write is in progress, up to `limit`. Called after shutdown was requested.
     pub async fn settle(&self, limit: Duration) {
         let idle = async { (self.inner.engine.lock().await, self.inner.overtaking.write().await) };
         if tokio::time::timeout(limit, idle).await.is_err() {
-            warn!("ended while a commit was under way; what it held is read again at the next start");
+            warn!("shut down during a commit; its files are read again at the next start");
         }
     }
 
-    /// Notes what was damaged when a part was opened, to be told until the end of this run.
+    /// Reports damage found when a part was opened, for the rest of this run.
     pub fn note_damage(&self, part: &str, sentence: String) {
         self.inner.note(&format!("damage {part}"), Some(sentence));
     }
 
-    /// Returns how many bytes are free on the disk of the index; 0 when the system does not tell.
+    /// Returns the free bytes on the disk of the index, 0 if unknown.
     pub fn room(&self) -> u64 {
         space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
     }
 
-    /// Says whether the daemon is about to end.
+    /// Returns whether the daemon is shutting down.
     pub(crate) fn is_ending(&self) -> bool {
         self.inner.shutdown.is_cancelled()
     }
 
-    /// Returns how many files have text in pictures that is still to be read.
+    /// Returns how many files wait for OCR.
     pub fn unread_pictures(&self) -> u64 {
         self.inner.pictures.unread()
     }
 
-    /// Returns how well changes of these roots are seen.
+    /// Returns the state of watching these roots.
     pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
         self.inner.watching.report(roots)
     }
 
-    /// Returns how many tokens were embedded since the start.
+    /// Returns the number of tokens embedded since the start.
     pub fn tokens_embedded(&self) -> u64 {
         progress::tokens_embedded()
     }
 
-    /// Returns what is not as it should be, with cause and cure.
+    /// Returns the current problems, with cause and hint.
     pub fn degraded(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
         sentences.extend(self.inner.watching.problems());
@@ -386,8 +384,8 @@ impl Index {
         }
         if let Some(why) = self.inner.tables.old_problem() {
             sentences.push(format!(
-                "until the new model's index is whole, questions are answered by words alone, because the model of the one \
-                 that answers cannot be loaded: {why}"
+                "until the new model's index is complete, queries use keywords only, because the old model \
+                 cannot be loaded: {why}"
             ));
         }
         sentences
@@ -395,21 +393,21 @@ impl Index {
 }
 
 impl Inner {
-    /// Has the work that a full disk broke off taken up again later.
+    /// Records a full disk, so that the interrupted work resumes later.
     pub(crate) fn note_full(&self, outcome: &Result<()>) {
         if let Err(error) = outcome {
             self.space.note(error);
         }
     }
 
-    /// Notes that work of a part failed, with cause and cure, or takes that back; says whether it went well. What is tried again
-    /// and again, and fails in the same words, is logged once.
+    /// Sets or clears the problem of a part, with cause and hint. Returns whether the work succeeded. Repeated failures
+    /// with the same text are logged once.
     pub(crate) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         self.note_full(&outcome);
         self.tell_outcome(part, what, outcome)
     }
 
-    /// As [`Inner::note_outcome`], of what takes nothing up again when there is room.
+    /// As [`Inner::note_outcome`], for work that free disk space does not resume.
     fn tell_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         let problem = outcome.err().map(|error| format!("{what}: {}", error.with_cure()));
         if let Some(problem) = problem.as_ref().filter(|it| self.degraded().get(part) != Some(*it)) {
@@ -420,7 +418,7 @@ impl Inner {
         is_done
     }
 
-    /// Notes, or takes back, that a part is not as it should be.
+    /// Sets or clears a problem of a part.
     pub(crate) fn note(&self, part: &str, problem: Option<String>) {
         let mut degraded = self.degraded();
         match problem {
@@ -439,7 +437,7 @@ impl Inner {
         blocking(move || catalog.named_roots()).await
     }
 
-    /// Tells walks which folders are roots, and that this one is about to be.
+    /// Sets the roots in the walk rules, including one about to be added.
     async fn name_roots(&self, next: Option<&Path>) -> Result<()> {
         let mut paths: Vec<PathBuf> = self.named_roots().await?.into_iter().map(|it| it.path).collect();
         paths.extend(next.map(Path::to_path_buf));
@@ -453,7 +451,7 @@ impl Inner {
         if path.starts_with(&own) && !path.starts_with(&pages) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
-        // Before a walk of the one above it begins without knowing.
+        // Before a walk of a root above it begins without knowing it.
         self.name_roots(Some(&path)).await?;
         let (catalog, named) = (self.catalog.clone(), path.clone());
         let added = blocking(move || catalog.add_root(&named)).await;
@@ -461,7 +459,7 @@ impl Inner {
         let root = added?;
         self.fill_names();
         if root.path != path {
-            // It is watched by the rules of before.
+            // The absorbing root is still watched by the old rules.
             self.unwatch(root.id).await;
         }
         let roots = self.roots().await?;
@@ -489,13 +487,13 @@ impl Inner {
     }
 }
 
-/// Runs something that blocks (SQLite, files, tokenizers) off the async threads.
+/// Runs blocking work (SQLite, files, tokenizers) off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) if error.is_cancelled() => Err(Error::new(ErrorCode::Cancelled, "the daemon is ending")),
-        // Its message may hold text of a document.
-        Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; the log of vicd says where")),
+        // The panic message may hold text of a document.
+        Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; see the log of vicd")),
     }
 }
 

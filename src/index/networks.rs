@@ -1,5 +1,5 @@
-//! Whether text in pictures can be read: the library and the networks that do so may be missing or damaged while all else is
-//! well. The status tells of it with the cure, the pictures wait, and somebody looks again until they can be read.
+//! Availability of OCR: its library and models may be missing or damaged while everything else works. The status
+//! reports it with a hint, files stay queued, and a retry loop checks until OCR works.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::index::Inner;
 use crate::index::looking::SKILL;
 use crate::index::pictures::ocr_tools;
 
-/// The part whose problem is that they are not there.
+/// Key of the problem that the models are not installed.
 const MISSING: &str = "ocr";
-/// The part whose problem is that they are there and cannot be loaded.
+/// Key of the problem that the models cannot be loaded.
 const UNLOADED: &str = "ocr networks";
-/// What follows from either.
-const CANNOT_READ: &str = "pictures of text are not read";
-/// How often it is looked whether they can be loaded by now.
+/// The effect of both problems.
+const CANNOT_READ: &str = "OCR is not available";
+/// Interval of the retry.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
-/// Seconds for loading them.
+/// Time limit for loading the models.
 const SECONDS: u32 = 60;
-/// Holds nothing, and is called a picture: whoever is asked for its text loads the networks before it finds that out.
+/// An empty file with the name of an image: a worker loads the models before it finds the file empty.
 const NOTHING: (&str, &str) = ("/dev/null", "nothing.png");
 
-/// The library and the networks, or a sentence for `vic status` that says how to get them.
+/// Returns the library and the models, or notes a hint for `vic status`.
 pub(super) fn tools(inner: &Inner) -> Option<Tools> {
     match ocr_tools(&inner.models) {
         Ok(tools) => {
@@ -43,26 +43,26 @@ pub(super) fn tools(inner: &Inner) -> Option<Tools> {
     }
 }
 
-/// Says whether they could not be loaded when that was last tried.
+/// Returns whether the last attempt to load the models failed.
 pub(super) fn are_unloaded(inner: &Inner) -> bool {
     inner.degraded().contains_key(UNLOADED)
 }
 
-/// Notes that a worker could not load them, and why.
+/// Notes that a worker could not load the models, and why.
 pub(super) fn note_unloaded(inner: &Inner, tools: &Tools, why: &str) {
-    let cure = "run `vic models pull`, which fetches anew what is damaged; the pictures are read by themselves then";
+    let cure = "run `vic models pull` to download damaged models again; OCR then resumes automatically";
     let problem = Error::new(ErrorCode::FailedPrecondition, why).hint(cure);
     inner.note_outcome(UNLOADED, CANNOT_READ, Err(problem));
-    // Whoever tried once never can: its jail is shut. A worker whose answer nobody waits for is killed.
+    // A worker that failed once never recovers, because its jail is closed. Dropping the call kills it.
     if let Ok(nothing) = nothing() {
         drop(inner.skills.run_skill(nothing, NOTHING.1, job(tools)).now_or_never());
     }
 }
 
-/// Looks from time to time whether what was missing or could not be loaded can be by now, for as long as the daemon lives.
+/// Checks periodically whether missing or unloadable models work by now, for the life of the daemon.
 pub(super) async fn follow(inner: Arc<Inner>) {
     let mut ticks = tokio::time::interval(TICK);
-    // A worker may be waited for much longer.
+    // A worker may take longer than the interval.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
         let is_wanting = [MISSING, UNLOADED].iter().any(|it| inner.degraded().contains_key(*it));
@@ -72,13 +72,13 @@ pub(super) async fn follow(inner: Arc<Inner>) {
     }
 }
 
-/// Has a worker load them. Unless it cannot, the pictures that waited are read.
+/// Loads the models in a worker. Unless that fails, OCR of the queue resumes.
 pub(super) async fn look_again(inner: &Inner) {
     let (Some(tools), Ok(nothing)) = (tools(inner), nothing()) else { return };
     let failure = inner.skills.run_skill(nothing, NOTHING.1, job(&tools)).await.err();
     match failure.as_ref().and_then(|it| it.unloaded()) {
         Some(why) => note_unloaded(inner, &tools, why),
-        // Another failure says nothing of them: it is for whoever reads to meet it, and to tell.
+        // Another failure says nothing about the models; the OCR queue will meet and report it.
         None => {
             inner.note(UNLOADED, None);
             inner.pictures.arrived.notify_one();

@@ -1,4 +1,4 @@
-//! From the parts to an index at work.
+//! Builds the index from its parts and starts its background tasks.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -26,33 +26,33 @@ use crate::index::{Index, Inner, blocking, lane, networks, renewal, space, verif
 use crate::machine::{self, Disk};
 use crate::warehouse::Rules;
 
-/// Vectors that are kept by their texts at most: 400,000 of 384 dimensions are some 600 MiB on disk.
+/// Maximum cached vectors: 400,000 of 384 dimensions take about 600 MiB on disk.
 const CACHED_VECTORS: u64 = 400_000;
 
-/// What the index is made of. The caller opens each part, so that tests can hand over others.
+/// The parts of an index. The caller opens them, so that tests can pass others.
 pub struct Parts {
     /// Settings.
     pub config: Config,
-    /// Files.
+    /// Catalog of files.
     pub catalog: Catalog,
-    /// Jobs.
+    /// Job list.
     pub jobs: Jobs,
-    /// The embedder of the present model.
+    /// Embedder of the configured model.
     pub embedder: Arc<dyn Embedder>,
-    /// The extraction workers.
+    /// Extraction workers.
     pub pool: Arc<WorkerPool>,
-    /// The workers that run skills: one more than the index uses, so that no question waits for it.
+    /// Skill workers: one more than the index uses, so that a query never waits for it.
     pub skills: Arc<WorkerPool>,
-    /// What skills found.
+    /// Cached skill results.
     pub evidence: Arc<EvidenceCache>,
-    /// What the contract read.
+    /// Cache of the corpus API.
     pub book: Arc<CorpusBook>,
-    /// Where models lie.
+    /// Installed models.
     pub models: ModelStore,
 }
 
-/// The threads of everything that goes on unasked. They step back behind all others of the machine, and a thread cannot
-/// step forward again: so questions, which are served by other threads, never run on these.
+/// Threads of all background work. They run at low priority, and a thread cannot raise its priority again. Queries
+/// therefore never run on these threads.
 pub(super) struct Background(Option<Runtime>);
 
 impl Background {
@@ -73,13 +73,13 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Waiting for the threads here would block one of another runtime.
+        // Waiting for the threads here would block a thread of another runtime.
         self.0.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
 impl Index {
-    /// Opens the index, and begins to watch and to reconcile every root in the background.
+    /// Opens the index, and starts to watch and reconcile every root in the background.
     ///
     /// # Errors
     /// A part of the data directory is damaged, foreign, or of a newer format.
@@ -113,12 +113,12 @@ impl Index {
 }
 
 impl Inner {
-    /// Takes up in the background the names that the catalog has not taken up yet.
+    /// Indexes the file names that are not indexed yet, in the background.
     pub(crate) fn fill_names(&self) {
         let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
-                tracing::warn!(%error, "some files are not found by their names; the next start tries again");
+                tracing::warn!(%error, "some files cannot be found by name; the next start tries again");
             }
         });
     }
@@ -186,14 +186,14 @@ impl Inner {
     fn note_damaged_tables(&self) {
         for aside in self.tables.set_aside() {
             let sentence = format!(
-                "the index was damaged: every file is read again, what was damaged is kept as `{}`",
+                "the index was damaged: re-indexing all files; the damaged index is kept as `{}`",
                 aside.display()
             );
             self.note(&format!("damage {}", aside.display()), Some(sentence));
         }
     }
 
-    /// Starts everything that goes on by itself, but for the watching.
+    /// Starts all background tasks except the watcher.
     fn go_on(self: &Arc<Inner>) {
         self.background.spawn(renewal::look_at_jail(self.clone()));
         self.background.spawn(space::follow(self.clone()));
@@ -212,12 +212,12 @@ impl Inner {
     }
 }
 
-/// Opens the embedder of an old table from what was remembered of it.
+/// Opens the embedder of an old table from its saved settings.
 async fn open_old(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
     let remembered: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let setting = |name: &str| {
         let value = remembered[name].as_str().map(String::from);
-        value.ok_or_else(|| Error::not_found(format!("its {name} is not known any more")))
+        value.ok_or_else(|| Error::not_found(format!("its {name} is no longer known")))
     };
     config.embed.backend = match setting("backend")?.as_str() {
         "ollama" => crate::config::EmbedBackend::Ollama,
@@ -226,7 +226,7 @@ async fn open_old(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
     };
     config.embed.model = setting("model")?;
     config.embed.precision = setting("precision")?;
-    // Its vectors may be of either, and on a processor all can be had.
+    // Its vectors may come from either device, and the CPU supports every model.
     config.embed.device = crate::config::EmbedDevice::Cpu;
     crate::embed::open(&config).await
 }

@@ -1,25 +1,25 @@
-//! How reading pictures keeps to its share of the processors: a call of a reader takes seconds of several of them, and what
-//! it took is rested off before the next one.
+//! CPU throttle of OCR. A worker call uses several processors for seconds; sleeping after it keeps OCR within its CPU
+//! share.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::machine::Budget;
 
-/// So much is paid for at a time: somebody may begin to ask meanwhile, or nobody ask any more.
+/// Work accounted per sleep. Short, because queries may begin or end meanwhile and change the share.
 const PART: Duration = Duration::from_millis(100);
 
-/// What is still to be rested off.
+/// Work time not yet slept off.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<Duration>);
 
 impl Pace {
-    /// Notes so much time of processors.
+    /// Adds this much processor time.
     pub(super) fn owe(&self, worked: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += worked;
     }
 
-    /// Rests until all of it is paid for. What is left when nobody waits any more is paid the next time.
+    /// Sleeps until all work is accounted for. A cancelled call leaves the rest to the next one.
     pub(super) async fn rest(&self, budget: &Budget) {
         while let Some(part) = self.take_part() {
             tokio::time::sleep(budget.spend_behind(part)).await;
@@ -40,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    /// How long is rested for work of 300 ms on a machine of two processors.
+    /// Measures the sleep after 300 ms of work on a machine with two processors.
     async fn rests(percent: u32, is_attended: bool) -> Duration {
         let (pace, budget) = (Pace::default(), Budget::new(percent, 2));
         let _asks = is_attended.then(|| budget.attend());
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_is_rested_off_at_the_rate_of_the_share_and_of_what_is_left_while_somebody_asks() {
+    async fn throttle_sleeps_by_cpu_share_and_attendance() {
         let (limited, attended, free) = tokio::join!(rests(25, false), rests(100, true), rests(100, false));
         assert!(limited >= Duration::from_millis(500), "half a processor: {limited:?}");
         assert!(attended >= Duration::from_millis(1_000), "a quarter of one: {attended:?}");

@@ -1,7 +1,7 @@
-//! Paths as callers name them, and the files they lead to.
+//! Paths from callers, and the files at these paths.
 //!
-//! A path may lie on a mount that does not answer: whoever looks at one waits on a thread for that, never on those that
-//! serve everybody.
+//! A path may be on a mount that does not respond. Opening it must block a separate thread, never one that serves all
+//! callers.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -16,24 +16,24 @@ use crate::index::blocking;
 use crate::model::{ContentHash, FileRecord, MOST_FILE_BYTES, Scope};
 use crate::warehouse::{self, Stamp, silence};
 
-/// As [`blocking`], for what opens files. After `most` nobody waits any more: a disk that does not answer never does.
+/// As [`blocking`], for work that opens files. Stops waiting after `most`, because a disk may never respond.
 ///
 /// # Errors
-/// As of the work, and that it did not come back.
+/// Errors of the work, and that it did not finish in time.
 pub(crate) async fn at_files<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::time::timeout(most, blocking(work)).await.unwrap_or_else(|_| {
-        let text = format!("a disk with files of the answer has not answered for {} s", most.as_secs());
-        Err(Error::new(ErrorCode::Unavailable, text).hint("`vic status` names the folder, as soon as it is known"))
+        let text = format!("a disk with files of the answer has not responded for {} s", most.as_secs());
+        Err(Error::new(ErrorCode::Unavailable, text).hint("`vic status` names the folder once it is known"))
     })
 }
 
-/// The longest that a file may take to be opened and hashed: the largest that is read, at a MiB a second.
+/// The longest that opening and hashing a file may take: the largest accepted file at 1 MiB per second.
 const OPENED: Duration = Duration::from_secs(MOST_FILE_BYTES >> 20);
 
-/// As [`blocking`], for what opens this file and at most hashes it. None when its disk does not answer.
+/// As [`blocking`], for work that opens and at most hashes this file. Returns `None` if its disk does not respond.
 pub(crate) async fn at_file<T: Send + 'static>(
     record: &FileRecord,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -41,10 +41,10 @@ pub(crate) async fn at_file<T: Send + 'static>(
     silence::unless_silent(&record.absolute(), OPENED, blocking(work)).await.transpose()
 }
 
-/// As [`at_file`], for a file by the name that a caller gave it.
+/// As [`at_file`], for a path given by a caller.
 ///
 /// # Errors
-/// As of the work, and that the disk does not answer: that only of a path that lies in the scope.
+/// Errors of the work. Also that the disk does not respond, which only callers with the path in their scope learn.
 pub(crate) async fn at_named_file<T: Send + 'static>(
     path: &Path,
     scope: &Scope,
@@ -60,29 +60,29 @@ pub(crate) async fn at_named_file<T: Send + 'static>(
 
 pub(super) fn no_answer(path: &Path) -> Error {
     let text = format!("the disk of `{}` does not answer", path.display());
-    Error::new(ErrorCode::Unavailable, text).hint("mount again what is away, or try again later")
+    Error::new(ErrorCode::Unavailable, text).hint("mount the missing file system again, or try again later")
 }
 
-/// The longest that a path is followed: each of its folders may have to be looked up on a disk that was at rest.
+/// The longest that resolving a path may take: each folder may require a lookup on a disk in standby.
 const FOLLOWED: Duration = Duration::from_secs(10);
 
-/// Paths followed at the same time. Of one that leads to a disk that does not answer, and lies in no root, nobody knows that
-/// until it is followed, and it keeps its thread: not all of them.
+/// Maximum paths resolved concurrently. A path in no root may lead to a disk that does not respond, which only
+/// resolving it shows. It then blocks its thread, and must not block all threads.
 const MOST_FOLLOWED: usize = 64;
 
-/// Their places. The threads are those of the process.
+/// Permits of resolving. The threads belong to the process.
 static FOLLOWERS: Semaphore = Semaphore::const_new(MOST_FOLLOWED);
 
-/// Follows links, and makes the path absolute; a path that leads nowhere, or to a disk that does not answer, stays as it is
-/// named.
+/// Resolves links and makes the path absolute. A path that does not exist, or is on a disk that does not respond, is
+/// returned unchanged.
 pub(crate) async fn resolved(path: &Path) -> PathBuf {
     absolute(path).await.unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Follows links, and makes the path absolute.
+/// Resolves links and makes the path absolute.
 ///
 /// # Errors
-/// There is nothing at the path, or its disk does not answer.
+/// The path does not exist, or its disk does not respond.
 pub(crate) async fn absolute(path: &Path) -> Result<PathBuf> {
     if silence::holds(path) {
         return Err(no_answer(path));
@@ -107,8 +107,8 @@ async fn follow(
     tokio::time::timeout(most, following).await.unwrap_or_else(|_| Err(no_answer(path)))
 }
 
-/// Returns what is known of the file at a path. Of one that lies outside the scope the caller learns as much as of one
-/// that does not exist.
+/// Returns the catalog record of the file at a path. A file outside the scope gives the same error as one that does not
+/// exist.
 pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
     let found = match path.canonicalize() {
         Ok(found) if scope.covers(&found) => found,
@@ -123,10 +123,10 @@ fn unknown(path: &Path) -> Error {
         .hint("`vic roots` lists the roots, `vic index PATH` adds one")
 }
 
-/// Returns the hash of what an open file holds: the known one where its size and time are still those of the record.
+/// Returns the content hash of an open file. Reuses the recorded hash if size and modification time match the record.
 ///
 /// # Errors
-/// `FileTooLarge` where no reader takes it, so that nobody waits for the hash of a disk image.
+/// `FileTooLarge` if no reader accepts the file, so that no caller waits for the hash of a disk image.
 pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<ContentHash> {
     let now = file.metadata()?;
     let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
@@ -137,20 +137,20 @@ pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<Conte
     }
 }
 
-/// An open file as it was before somebody read it for long.
+/// Stat of an open file before a long read.
 pub(crate) struct Before {
     file: std::io::Result<File>,
     stamp: Option<Stamp>,
 }
 
 impl Before {
-    /// To be made before the file is hashed.
+    /// Takes the stat. Must be called before the file is hashed.
     pub(crate) fn of(file: &File) -> Before {
         Before { stamp: Stamp::of(file), file: file.try_clone() }
     }
 
-    /// Says whether nobody has written to it since: what was read belongs to its hash only then. None when its disk does
-    /// not answer.
+    /// Returns whether the file was not written to since: only then does the text belong to the hash. `None` if its
+    /// disk does not respond.
     pub(crate) async fn still_holds(self, record: &FileRecord) -> Result<Option<bool>> {
         at_file(record, move || Ok(self.is_the_same())).await
     }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_counts_only_while_nobody_wrote_to_the_file() {
+    fn text_counts_only_if_file_was_not_modified() {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("a.txt"), dir.path().join("b.txt"));
         std::fs::write(&path, "before").unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_silent_disk_only_those_learn_who_may_know_of_its_files() {
+    async fn unresponsive_disk_is_revealed_only_within_scope() {
         let (disk, other) = (Path::new("/silent/disk"), Path::new("/nothing/there"));
         let scope = Scope::Folders(["/own".into(), "/silent/disk/own".into()].into());
         let told = async |scope: &Scope, path: &Path| {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_that_lead_to_a_disk_which_does_not_answer_do_not_take_all_threads() {
+    async fn unresponsive_paths_do_not_block_all_threads() {
         let soon = Duration::from_millis(50);
         let begun = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let (release, hung) = std::sync::mpsc::channel::<()>();

@@ -1,9 +1,9 @@
-//! Pictures of text that a job or the watcher brings in: what becomes of their text.
+//! Merges OCR text into documents.
 //!
-//! Reading a page takes a second or more, so no other file waits for it: the pipeline indexes what text there is and
-//! leaves the file's number to the [`crate::index::lane`]. That has the file read by the skill `ocr_image`, puts what it
-//! found into the evidence cache, see [`looking`], and makes the file pending again: the pipeline then merges it in, see
-//! [`merge`]. So text from pictures is ordinary text of the document, and reading twice costs nothing.
+//! OCR of a page takes a second or more, so no other file waits for it. The pipeline indexes the existing text and
+//! queues the file's id in [`crate::index::lane`]. The queue runs the skill `ocr_image`, caches its result (see
+//! [`looking`]) and makes the file pending again. The pipeline then merges the text, see [`merge`]. OCR text is thus
+//! ordinary text of the document, and a second read costs nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,12 +14,12 @@ use crate::extract::{self, OcrTools, Tools};
 use crate::index::looking::{self, Known};
 use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
 
-/// Entry of the model catalog that holds what the skill needs.
+/// Model catalog entry with the OCR models.
 const OCR_MODEL: &str = "ppocr";
-/// Threads of a reader: each has a network of its own, and with more of them a page would not fit into a reader's memory.
+/// Maximum OCR threads: each has its own network, and more would exceed a worker's memory for one page.
 const MOST_THREADS: usize = 4;
 
-/// Adds to a document what was read out of the pictures of its file before: by the lane, or else for a question.
+/// Adds cached OCR text to a document: from the OCR queue, else from a skill that a query ran.
 pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
     match looking::known(cache, hash, OcrMode::Auto) {
         Known::Read(read) | Known::Begun(read) => {
@@ -34,22 +34,22 @@ pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut
         return;
     }
     let mut found = cache.all(hash);
-    // The plainest reader first.
+    // The simplest reader first.
     let best =
         ["ocr_image", "pdf_layout", "vision"].iter().find_map(|skill| found.iter().position(|it| it.0 == *skill));
     if let Some(place) = best {
         let mut read = found.swap_remove(place).1;
-        // Tables and facts repeat the text that they were made of.
+        // Tables and facts repeat the text that they were made from.
         read.blocks.retain(|it| !matches!(it.kind, BlockKind::Table | BlockKind::Metadata));
         let unread = &document.pages_without_text;
         read.blocks.retain(|it| is_picture || it.anchor.page.is_some_and(|page| unread.contains(&page)));
-        // A question may have left pages that have text.
+        // A query may have skipped pages that have text.
         read.pages_without_text.retain(|page| is_picture || unread.contains(page));
         merge(document, read);
     }
 }
 
-/// Says whether a document that was just extracted has pictures for the lane.
+/// Returns whether a just-extracted document needs OCR in this mode.
 pub(crate) fn wants(mode: OcrMode, kind: FileKind, document: &Document) -> bool {
     match (mode, kind) {
         (OcrMode::Never, _) => false,
@@ -60,7 +60,7 @@ pub(crate) fn wants(mode: OcrMode, kind: FileKind, document: &Document) -> bool 
     }
 }
 
-/// Puts text out of pictures behind the other text of its page. Returns a sentence for the catalog.
+/// Inserts OCR text after the other text of its page. Returns a sentence for the catalog.
 pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
     document.pages_without_text = read.pages_without_text;
     document.problems.extend(read.problems);
@@ -76,8 +76,8 @@ pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
     (!pages.is_empty()).then(|| format!("{} pages {READ_BY_OCR}", pages.len()))
 }
 
-/// Puts in what is known of the pictures of a file whose text is wanted without them: pages that have text and were not looked
-/// at are not unread for that. Returns a sentence for the catalog.
+/// Merges cached OCR text into a file that does not request OCR: pages with text do not count as unread. Returns a
+/// sentence for the catalog.
 pub(crate) fn merge_beside(document: &mut Document, kind: FileKind, known: Known) -> Option<String> {
     let (Known::Read(mut read) | Known::Begun(mut read)) = known else { return None };
     let unread = &document.pages_without_text;
@@ -85,16 +85,16 @@ pub(crate) fn merge_beside(document: &mut Document, kind: FileKind, known: Known
     merge(document, read)
 }
 
-/// The page of a block; 0 is that of what belongs to the file as a whole.
+/// The page of a block, 0 for text of the file as a whole.
 fn page(block: &Block) -> u32 {
     block.anchor.page.unwrap_or(0)
 }
 
-/// Puts each of the new blocks behind the last one of its page, or of those before, in one go: a book has as many of them
-/// as of others.
+/// Inserts each new block after the last block of its page or of an earlier page. Runs in one pass, because a book may
+/// have as many new blocks as old ones.
 fn in_place(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
     news.sort_by_key(page);
-    // From each block on, the lowest page: blocks need not be in the order of their pages.
+    // The lowest page from each block on: blocks need not be in page order.
     let mut lowest: Vec<u32> = blocks.iter().map(page).collect();
     for at in (1..lowest.len()).rev() {
         lowest[at - 1] = lowest[at - 1].min(lowest[at]);
@@ -110,7 +110,7 @@ fn in_place(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
     merged
 }
 
-/// The words of the document's own text on each page of which something was read.
+/// Returns the words of the document's own text, per page with OCR text.
 fn words_of_pages(document: &Document, read: &[Block]) -> HashMap<Option<u32>, HashSet<String>> {
     let mut known: HashMap<_, _> = read.iter().map(|it| (it.anchor.page, HashSet::new())).collect();
     for block in document.blocks.iter().filter(|it| it.anchor.region.is_none()) {
@@ -121,23 +121,22 @@ fn words_of_pages(document: &Document, read: &[Block]) -> HashMap<Option<u32>, H
     known
 }
 
-/// Says whether most words of a picture's block are known of its page already.
+/// Returns whether at least four fifths of a block's words are on its page already.
 fn repeats(known: &HashSet<String>, block: &Block) -> bool {
     let words: Vec<String> = block.text.split_whitespace().map(str::to_lowercase).collect();
     let repeated = words.iter().filter(|it| known.contains(*it)).count();
     !words.is_empty() && repeated * 5 >= words.len() * 4
 }
 
-/// Returns what skills work with, as far as it is there now.
+/// Returns the OCR library and models that are installed.
 ///
 /// # Errors
-/// The models are not there, with the command that fetches them; or the catalog of models cannot be read.
+/// The models are missing (with the command to download them), or the model catalog cannot be read.
 pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
     let runtime = models.library("onnxruntime")?;
     let entry = models.list()?.into_iter().find(|it| it.name == OCR_MODEL);
     let folder = entry.filter(|it| it.present).map(|it| it.path).ok_or_else(|| {
-        Error::not_found("the models that read pictures of text are not there")
-            .hint(format!("run `vic models pull {OCR_MODEL}`"))
+        Error::not_found("the OCR models are not installed").hint(format!("run `vic models pull {OCR_MODEL}`"))
     })?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let ocr = Some(OcrTools { runtime, models: folder, threads });
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_out_of_pictures_come_in_their_place() {
+    fn ocr_pages_are_inserted_in_page_order() {
         let said = check(
             &[(0, "facts"), (1, "first"), (3, "third")],
             &[(2, "second a"), (2, "second b"), (4, "fourth")],
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_last_page_stays_before_what_is_read() {
+    fn trailing_blocks_stay_before_ocr_text() {
         check(
             &[(0, "facts"), (2, "second"), (1, "first"), (0, "attached"), (3, "third")],
             &[(3, "c"), (1, "a"), (2, "b"), (9, "z")],
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_have_text_are_not_unread_because_nobody_looked_at_their_pictures() {
+    fn pages_with_text_are_not_unread_without_ocr() {
         let read = Document { pages_without_text: vec![2, 3], ..document(&[(1, "stamp")], None) };
         let mut text = document(&[(1, "first"), (2, "second")], None);
         text.pages_without_text = vec![3];
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_book_is_merged_in_a_time_that_grows_as_it_does() {
+    fn large_merge_takes_linear_time() {
         let (text, read): (Vec<_>, Vec<_>) =
             (1..=100_000).map(|it| ((it, "of the text layer"), (it, "out of a picture"))).unzip();
         let mut merged = document(&text, None);
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_text_layer_says_is_not_said_twice() {
+    fn ocr_text_that_repeats_text_layer_is_dropped() {
         check(
             &[(1, "the same few words here")],
             &[(1, "The same few words"), (1, "a stamp")],
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_stands_in_a_document_that_is_extracted_anew() {
+    fn cached_ocr_text_is_added_to_new_extraction() {
         let dir = tempfile::tempdir().unwrap();
         let cache = EvidenceCache::open(&dir.path().join("e.sqlite"), 1 << 20).unwrap();
         let hash = ContentHash([7; 32]);
@@ -246,17 +245,17 @@ mod tests {
         looked.blocks[2].kind = BlockKind::Metadata;
         put("pdf_layout", &looked);
         assert_eq!(shown(), ["first", "by a question"], "only what has no text, and nothing twice");
-        put("index_pictures", &document(&[(2, "by the lane")], Some(Region::default())));
-        assert_eq!(shown(), ["first", "by the lane"]);
+        put("index_pictures", &document(&[(2, "by the queue")], Some(Region::default())));
+        assert_eq!(shown(), ["first", "by the queue"]);
         let mut text = Document { pages_without_text: vec![], ..scan() };
         cache.put(&looking::key(ContentHash([8; 32]), false), &Document::default());
         put("ocr_image", &looked);
         add_known(&cache, ContentHash([9; 32]), &mut text);
-        assert_eq!(text.blocks.len(), 1, "another content has nothing to do with it");
+        assert_eq!(text.blocks.len(), 1, "another content gets no cached text");
     }
 
     #[test]
-    fn of_what_a_question_left_only_pages_without_text_are_missed() {
+    fn pages_left_by_query_count_only_without_text() {
         let dir = tempfile::tempdir().unwrap();
         let cache = EvidenceCache::open(&dir.path().join("e.sqlite"), 1 << 20).unwrap();
         let hash = ContentHash([7; 32]);
@@ -268,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_without_text_adds_nothing() {
+    fn image_without_text_adds_nothing() {
         assert_eq!(check(&[(0, "camera: X")], &[], &["camera: X"]), None);
     }
 
     #[test]
-    fn only_what_may_hold_unread_text_is_wanted() {
+    fn wants_only_files_that_may_hold_unread_text() {
         let scan = Document { pages_without_text: vec![2], ..Document::default() };
         let text = Document::default();
         for (mode, kind, document, expected) in [

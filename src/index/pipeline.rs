@@ -1,4 +1,4 @@
-//! The order of the stages. The only file that knows it.
+//! The order of the pipeline's stages. No other file knows it.
 //!
 //! ```text
 //! catalog ── feed ──> read ─────────> embed ────────> store ──> catalog
@@ -6,12 +6,12 @@
 //!            files    extract, chunk  the embedder    commit    files
 //! ```
 //!
-//! Many new files go through it twice, so that all of them can be found by their words long before the last is embedded:
-//! first past the embedder, then out of the store instead of from their places (`words`).
+//! A large batch of new files passes twice, so that every file is searchable by keywords long before the last one is
+//! embedded. The first pass skips the embedder. The second reads the chunks back from the store (`words`).
 //!
-//! Each stage owns the receiving end of a bounded queue and the sending end of the next, so a slow stage slows the ones
-//! before it and nothing piles up. When a stage fails, its queue closes and the others end; whatever was not marked stays
-//! pending in the catalog.
+//! Each stage owns the receiving end of a bounded queue and the sending end of the next. A slow stage therefore
+//! throttles the ones before it. When a stage fails, its queue closes and the others end. Unmarked files stay pending
+//! in the catalog.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,33 +38,33 @@ use crate::index::{embedding, feeding, reading, storing, words};
 use crate::machine;
 use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
 
-/// Files under way for each worker: while it reads one, others are opened, looked up and chunked.
+/// Files in progress per worker: while the worker reads one, others are opened, looked up and chunked.
 const FILES_A_WORKER: usize = 3;
 
-/// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
+/// Capacity of the queue of files to read, large enough that a reader never waits for the catalog.
 const FILES_AHEAD: usize = 64;
-/// Documents waiting for the embedder. Their memory is bounded by [`TEXT_IN_FLIGHT_KIB`], not by their number.
+/// Documents queued for the embedder. [`TEXT_IN_FLIGHT_KIB`] bounds their memory, not their number.
 const DOCUMENTS_AHEAD: usize = 256;
-/// Embedded batches waiting for the store: one being written, one ready.
+/// Embedded batches queued for the store: one being written, one ready.
 const BATCHES_AHEAD: usize = 2;
-/// Chunk text in flight between the readers and the store. With vectors and copies a chunk costs about four times its
-/// text, so this keeps the pipeline below some 150 MiB.
+/// Chunk text between the readers and the store. With its vector and copies a chunk takes about four times its text, so
+/// this keeps the pipeline below about 150 MiB.
 const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
-/// The same for a run over a few urgent files.
+/// The same limit for a run over a few urgent files.
 const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
-/// Memory that a chunk takes, as a multiple of its text.
+/// Memory of a chunk as a multiple of its text.
 const CHUNK_TIMES: usize = 4;
 
-/// What indexing may hold in memory at most.
+/// Returns the memory limits of the pipeline.
 pub(crate) fn memory_caps() -> Vec<MemoryCap> {
     let cap = |part: &str, kib: usize| MemoryCap { part: part.into(), mib: (CHUNK_TIMES * kib / 1024) as u64 };
     vec![
-        cap("text on its way into the index", TEXT_IN_FLIGHT_KIB),
-        cap("text of saved files on its way", LANES * URGENT_TEXT_IN_FLIGHT_KIB),
+        cap("text being indexed", TEXT_IN_FLIGHT_KIB),
+        cap("text of urgent files being indexed", LANES * URGENT_TEXT_IN_FLIGHT_KIB),
     ]
 }
 
-/// What the stages work with. Cheap to clone.
+/// Dependencies of the stages. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     pub(crate) catalog: Catalog,
@@ -73,84 +73,83 @@ pub(crate) struct Pipeline {
     pub(crate) chunker: Arc<Chunker>,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) table: Table,
-    /// Files that another run is to take.
+    /// Files reserved for urgent runs.
     pub(crate) urgent: Arc<Urgent>,
-    /// Whoever holds it commits: what it checks in the catalog stays true until it has marked its files.
+    /// Commit lock: the catalog state that the holder checks stays valid until the files are marked.
     pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
-    /// Room on the disk.
+    /// Checks free disk space.
     pub(crate) space: Arc<Space>,
-    /// Whether files may be read.
+    /// Pauses reading.
     pub(crate) gate: Arc<Gate>,
-    /// Files that are left alone.
+    /// Pending files that vanished; runs skip them.
     pub(crate) missing: Arc<Missing>,
-    /// Files read at the same time.
+    /// Files read concurrently.
     pub(crate) readers: usize,
-    /// What skills found before, by content.
+    /// Skill results by content hash.
     pub(crate) evidence: Arc<EvidenceCache>,
-    /// Files whose pictures are to be read when there is time.
+    /// OCR queue.
     pub(crate) pictures: Arc<Pictures>,
-    /// What the runs of the watcher have done.
+    /// Totals of runs without a job.
     pub(crate) unasked: Arc<Unasked>,
 }
 
-/// Files that so many workers have under way. On a share of the processors a file pays for all its time, so that none may
-/// spend it waiting for a worker.
+/// Returns how many files to keep in progress for this many workers. Under a CPU limit a file is charged for its whole
+/// time, so files must not wait for a worker.
 pub(crate) fn files_at_once(workers: usize) -> usize {
     if machine::budget().is_limited() { workers } else { workers * FILES_A_WORKER }
 }
 
-/// What a run makes of its files.
+/// Which pending work a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// All that is pending, with its vectors.
+    /// All pending files, with their vectors.
     Whole,
-    /// All that is pending; what the index knows nothing of yet, by its words alone.
+    /// All pending files; files new to the index get keywords only.
     Words,
-    /// The vectors of what is found by its words so far.
+    /// Vectors of the files indexed by keywords only.
     Vectors,
 }
 
-/// How far one run goes.
+/// Options and state of one run.
 #[derive(Clone)]
 pub(crate) struct Run {
-    /// What it makes of its files.
     pub(crate) pass: Pass,
-    /// Embeds again what the cache knows.
+    /// Ignores the vector cache and copies of the same content.
     pub(crate) full: bool,
-    /// Goes before other runs where it can.
+    /// Takes priority over other runs where possible.
     pub(crate) urgent: bool,
     /// Reads at most this many files.
     pub(crate) max_files: Option<u64>,
-    /// Stops the feed; what is under way is finished and kept.
+    /// Stops the feed; files in progress are finished and kept.
     pub(crate) cancel: CancellationToken,
-    /// Whether pictures of text are to be read.
+    /// Which images are queued for OCR.
     pub(crate) ocr: OcrMode,
-    /// Told of everything.
+    /// Receives all progress.
     pub(crate) progress: Arc<Progress>,
-    /// Files that were not at their places any more, by root. They stay pending: only a walk can tell where they are.
+    /// Files that were missing at their paths, by root. They stay pending: only a walk can find where they are.
     pub(crate) gone: Arc<Mutex<BTreeMap<RootId, Places>>>,
-    /// Files that wait until the others are read.
+    /// Files that this run defers.
     pub(crate) waiting: Arc<Waiting>,
 }
 
 impl Run {
-    /// Notes that a file was not at its place any more.
+    /// Notes that a file was missing at its path.
     pub(crate) fn lose(&self, record: &FileRecord) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.entry(record.root_id).or_default().insert(record.id, record.found.path.clone());
     }
 
-    /// Says whether files were not at their places any more.
+    /// Returns whether any file was missing at its path.
     pub(crate) fn has_lost_files(&self) -> bool {
         !self.gone.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Rests for so long, unless it is cancelled meanwhile.
+    /// Sleeps for this long, or until the run is cancelled.
     pub(crate) async fn rest(&self, time: Duration) {
         let _ = tokio::time::timeout(time, self.cancel.cancelled()).await;
     }
 
-    /// A run that nobody watches: all that is pending, with what the caches know.
+    /// A run without a job: all pending files, with the caches.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
         Run {
@@ -168,10 +167,10 @@ impl Run {
 }
 
 impl Pipeline {
-    /// Brings every pending file into the store, and returns when there is none left but those that are left alone.
+    /// Indexes every pending file. Returns when only skipped files are left.
     ///
     /// # Errors
-    /// The catalog, the embedder or the store cannot go on. A bad file is never one.
+    /// The catalog, the embedder or the store fails. A bad file is never an error.
     pub(crate) async fn run(&self, run: &Run) -> Result<()> {
         let (to_read, queued) = mpsc::channel(FILES_AHEAD);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
@@ -180,8 +179,8 @@ impl Pipeline {
         self.stages(run, feeding::feed(self, run, to_read), read, embedding).await
     }
 
-    /// Brings in the vectors of the files that are found by their words so far, and returns when there is none left, or when
-    /// more than `left` files are to be read.
+    /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` files
+    /// are unread.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
@@ -193,7 +192,7 @@ impl Pipeline {
         self.stages(run, words::feed(self, run, left, to_read), read, embedding).await
     }
 
-    /// Brings these files into the store, whose tries are noted already.
+    /// Indexes these files. The caller has already counted the attempt.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
@@ -228,7 +227,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_run_that_is_cancelled_does_not_rest() {
+    async fn cancelled_run_rest_returns_at_once() {
         let run = Run::quiet(CancellationToken::new());
         let hour = Duration::from_secs(3_600);
         let resting = tokio::spawn({
@@ -240,6 +239,6 @@ mod tests {
             resting.await.unwrap();
             run.rest(hour).await;
         };
-        tokio::time::timeout(Duration::from_secs(30), both).await.expect("it rests");
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect("the rest does not end");
     }
 }

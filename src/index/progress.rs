@@ -1,4 +1,4 @@
-//! What a run has done so far, and what its watchers see.
+//! Progress of a run and its snapshots for watchers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::model::{JobSnapshot, Phase};
 
-/// The span over which tokens a second are averaged.
+/// Window of the average tokens per second.
 const RATE_SPAN: Duration = Duration::from_secs(5);
 
 /// Tokens embedded by all runs of this process.
@@ -20,13 +20,13 @@ pub(crate) fn tokens_embedded() -> u64 {
     TOKENS.load(Ordering::Relaxed)
 }
 
-/// Counts of one run. Every change is seen by whoever watches.
+/// Counts of one run. Every change is sent to its watchers.
 pub(crate) struct Progress {
     state: Mutex<State>,
     snapshot: watch::Sender<JobSnapshot>,
 }
 
-/// What the runs of the watcher have done.
+/// Totals of runs without a job.
 #[derive(Debug, Default)]
 pub(crate) struct Unasked {
     files: AtomicU64,
@@ -34,7 +34,7 @@ pub(crate) struct Unasked {
 }
 
 impl Unasked {
-    /// Counts files that are marked, if the watcher brought them in.
+    /// Counts marked files of a run without a job.
     pub(crate) fn note(&self, progress: &Progress, files: u64, chunks: u64) {
         if progress.job_id().is_empty() {
             self.files.fetch_add(files, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Unasked {
         }
     }
 
-    /// Files and chunks since the start of the daemon.
+    /// Returns the files and chunks since the daemon started.
     pub(crate) fn so_far(&self) -> (u64, u64) {
         (self.files.load(Ordering::Relaxed), self.chunks.load(Ordering::Relaxed))
     }
@@ -52,33 +52,33 @@ impl Unasked {
 struct State {
     /// Files sent into the pipeline.
     expected: u64,
-    /// Of these, those that came out of it.
+    /// Files that left the pipeline marked.
     through: u64,
-    /// When the present phase began.
+    /// When the current phase began.
     begun: Option<Instant>,
-    /// Chunks that waited for their vectors then.
+    /// Chunks without vectors at that time.
     awaiting: u64,
-    /// Tokens embedded until then, over the last [`RATE_SPAN`].
+    /// Tokens embedded by each moment, over the last [`RATE_SPAN`].
     recent: VecDeque<(Instant, u64)>,
 }
 
 impl Progress {
-    /// Begins with the snapshot of a job.
+    /// Starts from the snapshot of a job.
     pub(crate) fn new(snapshot: JobSnapshot) -> Progress {
         Progress { state: Mutex::default(), snapshot: watch::Sender::new(snapshot) }
     }
 
-    /// Lets somebody watch.
+    /// Returns a receiver of snapshots.
     pub(crate) fn watch(&self) -> watch::Receiver<JobSnapshot> {
         self.snapshot.subscribe()
     }
 
-    /// Returns the present snapshot.
+    /// Returns the current snapshot.
     pub(crate) fn snapshot(&self) -> JobSnapshot {
         self.snapshot.borrow().clone()
     }
 
-    /// Returns the id of the job; empty where nobody asked for the run.
+    /// Returns the id of the job, empty for a run without one.
     pub(crate) fn job_id(&self) -> String {
         self.snapshot.borrow().job_id.clone()
     }
@@ -88,7 +88,7 @@ impl Progress {
         self.snapshot.send_modify(change);
     }
 
-    /// Goes on to the next phase.
+    /// Enters the next phase.
     pub(crate) fn enter(&self, phase: Phase) {
         if phase == Phase::Indexing {
             self.state.lock().unwrap_or_else(PoisonError::into_inner).begun = Some(Instant::now());
@@ -96,7 +96,7 @@ impl Progress {
         self.update(|job| job.phase = phase);
     }
 
-    /// Counts files that go into the pipeline.
+    /// Counts files sent into the pipeline.
     pub(crate) fn add_expected(&self, files: u64) {
         let expected = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +106,7 @@ impl Progress {
         self.update(|job| job.files_total = job.files_total.max(expected));
     }
 
-    /// Counts files that go into the pipeline a second time.
+    /// Counts files sent into the pipeline a second time.
     pub(crate) fn send_again(&self, files: u64) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).expected += files;
     }
@@ -116,7 +116,7 @@ impl Progress {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expected = state.expected.saturating_sub(files);
         drop(state);
-        // Whoever waits for the pipeline to run dry has to look again.
+        // Wakes those that wait for the pipeline to drain.
         self.update(|_| ());
     }
 
@@ -138,7 +138,7 @@ impl Progress {
         });
     }
 
-    /// Counts files that are marked.
+    /// Counts marked files.
     pub(crate) fn add_done(&self, files: u64, chunks: u64, failures: &[String]) {
         self.snapshot.send_modify(|job| {
             job.files_done += files;
@@ -153,7 +153,7 @@ impl Progress {
         });
     }
 
-    /// Counts what others did while the job waited for it: files that are marked, and chunks.
+    /// Counts marked files and chunks of other runs that the job waited for.
     pub(crate) fn add_others(&self, files: u64, chunks: u64) {
         self.update(|job| {
             job.files_done += files;
@@ -162,7 +162,7 @@ impl Progress {
         });
     }
 
-    /// Begins with the vectors of so many chunks that are found by their words so far.
+    /// Begins the vector phase for this many chunks.
     pub(crate) fn begin_vectors(&self, chunks: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (state.begun, state.awaiting) = (Some(Instant::now()), chunks);
@@ -172,7 +172,7 @@ impl Progress {
         });
     }
 
-    /// Counts files, and chunks of theirs, that have their vectors now.
+    /// Counts files and chunks that got their vectors.
     pub(crate) fn add_vectors(&self, files: u64, chunks: u64, failures: &[String]) {
         self.snapshot.send_modify(|job| {
             job.files_failed += failures.len() as u64;
@@ -186,7 +186,7 @@ impl Progress {
         });
     }
 
-    /// Waits until every file that went in is marked.
+    /// Waits until every file sent is marked.
     pub(crate) async fn drained(&self) {
         let mut watch = self.snapshot.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
@@ -195,7 +195,7 @@ impl Progress {
 }
 
 impl State {
-    /// Tokens a second since the oldest remembered moment.
+    /// Returns tokens per second since the oldest remembered moment.
     fn rate(&mut self, now: Instant, tokens: u64) -> f64 {
         if self.recent.is_empty() {
             self.recent.push_back((self.begun.unwrap_or(now), 0));
@@ -209,7 +209,7 @@ impl State {
         if seconds > 0.0 { (tokens - before) as f64 / seconds } else { 0.0 }
     }
 
-    /// Seconds to the end if what is to come takes as long as what is done.
+    /// Returns the seconds left if the rest takes as long per unit as the work so far.
     fn eta(&self, done: u64, total: u64) -> Option<f64> {
         let elapsed = self.begun?.elapsed().as_secs_f64();
         (done > 0).then(|| elapsed / done as f64 * total.saturating_sub(done) as f64)
@@ -222,7 +222,7 @@ mod tests {
     use crate::index::jobs::unnamed;
 
     #[test]
-    fn files_of_the_watcher_count_for_the_job_that_waits_for_them() {
+    fn watcher_files_count_for_waiting_job() {
         let (job, watcher) = (Progress::new(JobSnapshot { job_id: "1".into(), ..unnamed() }), Progress::new(unnamed()));
         let unasked = Unasked::default();
         unasked.note(&job, 5, 50);

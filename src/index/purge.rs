@@ -1,8 +1,8 @@
-//! Text that the user wants out: of files that a new rule leaves out or that may not be read any more, and of roots that
-//! were removed. It is in no answer from the moment that is known; here it leaves the disk, within a minute.
+//! Purges the text of withdrawn files: files that a new rule excludes or that may no longer be read, and files of
+//! removed roots. No query returns such text once that is known; the purge removes it from the disk within a minute.
 //!
-//! What is merely deleted or edited goes with the next upkeep: rewriting the table for every file would cost more than all
-//! of indexing.
+//! Deleted and edited text leaves with the next maintenance: rewriting the table for every file would cost more than
+//! all of indexing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,36 +13,35 @@ use crate::error::Result;
 use crate::index::jobs::now_ms;
 use crate::index::{Inner, blocking};
 
-/// Where the catalog keeps that something is to go, so that a restart does not forget: when that was last said, in
-/// milliseconds since the epoch. Empty when it is done.
+/// Catalog key of the last purge request, in milliseconds since the epoch, so that a restart does not lose it. Empty
+/// when it is done.
 const KEY: &str = "purge_asked_ms";
-/// Where the catalog keeps for which asking the last one was done: the graph, which keeps names out of the texts, has that to
-/// follow.
+/// Catalog key of the request that the last purge served. The graph, which keeps names from the texts, must follow it.
 const DONE: &str = "purge_done_ms";
-/// How often somebody looks: one read of one row.
+/// Interval of the check: one read of one row.
 const LOOK: Duration = Duration::from_secs(1);
-/// More of the same is usually seen within this time, and goes in one go.
+/// Requests within this time are served together.
 const QUIET_MS: i64 = 5_000;
-/// But nothing waits longer than this for more.
+/// Maximum wait for further requests.
 const AT_MOST: Duration = Duration::from_secs(20);
-/// After a table was rewritten, so many times as long is rested: a large one is rewritten for a small part of the time.
+/// Rest after a purge, as a multiple of its duration: a large table is rewritten for a small part of the time.
 const REST: u32 = 10;
-/// A rest that still lets what is asked for next be gone within a minute. Only a table whose rewriting alone takes longer has
-/// a longer one: as long as that took.
+/// Usual maximum rest: the next request is still served within a minute. If a rewrite takes longer than this, the rest
+/// is as long as the rewrite.
 const USUAL_REST: Duration = Duration::from_secs(20);
 
-/// Has what was deleted so far leave the disk soon. On disk when it returns.
+/// Requests a purge of everything deleted so far. The request is on disk when this returns.
 pub(crate) fn ask(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(KEY, &now_ms().to_string())
 }
 
-/// Returns which asking the last purge was for; none before the first. What it was about was gone from the catalog by then.
+/// Returns the request that the last purge served, `None` before the first. The catalog had forgotten its files by then.
 pub(crate) fn last(catalog: &Catalog) -> Result<Option<String>> {
     catalog.meta_get(DONE)
 }
 
 impl Inner {
-    /// Purges when that was asked for, for as long as the daemon lives.
+    /// Purges on request, for the life of the daemon.
     pub(crate) async fn purge_when_asked(self: Arc<Inner>) {
         let (mut seen, mut rests_until) = (None, Instant::now());
         while self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
@@ -57,7 +56,7 @@ impl Inner {
             }
             let outcome = self.purge(&asked).await;
             rests_until = Instant::now() + outcome.as_ref().map_or(USUAL_REST, |it| rest_after(*it));
-            self.note_outcome("purge", "cannot take out what is left out", outcome.map(drop));
+            self.note_outcome("purge", "cannot purge excluded files", outcome.map(drop));
             seen = None;
         }
     }
@@ -68,16 +67,16 @@ impl Inner {
         asked.ok().flatten().filter(|it| !it.is_empty())
     }
 
-    /// Returns how long the table was rewritten for that.
+    /// Runs one purge and returns how long the rewrite of the table took.
     async fn purge(&self, asked: &str) -> Result<Duration> {
         self.space.check()?;
         let table = self.tables.writing();
         let begun = Instant::now();
         let versions = table.purge().await?;
         let rewriting = begun.elapsed();
-        // A read that lasts may need an old version until it ends.
+        // A long read may need an old version until it ends.
         while !table.prune_before(&versions).await? {
-            // The next start begins anew.
+            // The next start repeats the purge.
             if self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
                 return Ok(rewriting);
             }
@@ -86,14 +85,15 @@ impl Inner {
         let book = self.book.clone();
         let (vectors, asked) = (self.vectors.clone(), asked.to_string());
         blocking(move || {
-            // All of them: which texts they are of cannot be told. What is edited later is embedded whole, once.
+            // The cache cannot tell which texts its vectors belong to, so all are dropped. Later edits embed the whole
+            // file once.
             vectors.clear()?;
             let orphans = catalog.without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
             book.forget(&catalog.without_file(book.hashes()?)?)?;
             catalog.compact_names()?;
             catalog.meta_set(DONE, &asked)?;
-            // Changes since the last look have their turn.
+            // A newer request stays for the next round.
             if catalog.meta_get(KEY)?.as_deref() == Some(&asked) {
                 catalog.meta_set(KEY, "")?;
             }
@@ -103,13 +103,13 @@ impl Inner {
         Ok(rewriting)
     }
 
-    /// Those that hold text of files, or the names of some. The graph sees to its own when it has followed.
+    /// Databases with text or names of files. The graph purges its own when it has followed.
     fn databases(&self) -> [PathBuf; 3] {
         [self.config.catalog_path(), self.config.evidence_path(), self.config.corpus_path()]
     }
 }
 
-/// How long is rested after a table was rewritten for so long.
+/// Returns the rest after a rewrite of this duration.
 fn rest_after(rewriting: Duration) -> Duration {
     (rewriting * REST).min(rewriting.max(USUAL_REST))
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_withdrawn_after_a_purge_is_gone_within_a_minute_unless_the_table_is_large() {
+    fn withdrawn_text_is_purged_within_a_minute_unless_table_is_large() {
         let rest = |rewriting| rest_after(Duration::from_secs(rewriting)).as_secs();
         assert_eq!([0, 1, 2, 6, 20].map(rest), [0, 10, 20, 20, 20]);
         assert_eq!(rest(90), 90, "half of the time at most");

@@ -1,4 +1,4 @@
-//! Second stage: open, hash, extract and chunk, several files at a time.
+//! Second stage: open, hash, extract and chunk files concurrently.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,36 +24,36 @@ use crate::model::{
 };
 use crate::warehouse::{self, OpenProblem, silence};
 
-/// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
+/// After this long a reader is suspected of hanging: nearly all files take less than a tenth of it.
 const SUSPICIOUS: Duration = Duration::from_secs(5);
 
-/// What was learnt of a file by reading it.
+/// What reading a file revealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) hash: ContentHash,
     pub(crate) kind: FileKind,
     pub(crate) media_type: String,
-    /// Sentence for the catalog: what was cut or could not be read. Empty when all was well.
+    /// Sentence for the catalog: what was truncated or unreadable. Empty if the file was read in full.
     pub(crate) detail: String,
-    /// What lies in it.
+    /// Counts and properties of the document.
     pub(crate) contents: Contents,
 }
 
-/// A file after reading.
+/// A file after the read stage.
 #[derive(Debug)]
 pub(crate) struct ReadFile {
     pub(crate) record: FileRecord,
     pub(crate) outcome: Outcome,
-    /// Share of the memory budget; given back when the file is in the store.
+    /// Share of the text budget, released when the file is in the store.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// How reading went.
+/// Result of reading a file.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Text to embed.
+    /// Chunks to embed.
     Chunks(Facts, Vec<Chunk>),
-    /// Its content is in the store already, under that file.
+    /// The store already holds this content, under that file.
     SameAs(Facts, FileId),
     /// Nothing to store, and why.
     Without(Option<Facts>, Reason, String),
@@ -66,12 +66,12 @@ pub(crate) struct TextBudget {
 }
 
 impl TextBudget {
-    /// Lets so much text be in flight.
+    /// Creates a budget of `kib` KiB.
     pub(crate) fn new(kib: usize) -> TextBudget {
         TextBudget { permits: Arc::new(Semaphore::new(kib)), kib }
     }
 
-    /// Takes this file's share. A file beyond the whole budget takes all of it and goes alone.
+    /// Reserves this file's share. A file larger than the whole budget takes all of it and is processed alone.
     pub(crate) async fn reserve(&self, chunks: &[Chunk]) -> OwnedSemaphorePermit {
         let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
         let kib = kib.min(self.kib) as u32;
@@ -79,7 +79,7 @@ impl TextBudget {
     }
 }
 
-/// Reads files as they come, [`Pipeline::readers`] at a time, in any order.
+/// Reads files as they arrive, [`Pipeline::readers`] at a time, in any order.
 pub(crate) async fn read(
     pipeline: &Pipeline,
     run: &Run,
@@ -101,10 +101,10 @@ pub(crate) async fn read(
     Ok(())
 }
 
-/// Returns none for a file that is gone from its place.
+/// Returns `None` if the file is missing at its path.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
-    // The readers may have learnt that it is slow while it stood in the queue. What overtakes is not tried a second time,
-    // and of a slow kind the rest is left to the long run.
+    // A file of the same kind may have timed out while this one was queued. An urgent run does not retry suspects and
+    // leaves slow kinds to the background run.
     let waits = if run.urgent { run.waiting.is_slow(&record) } else { run.waiting.puts_off(&record) };
     if waits {
         return leave_pending(pipeline, run, &record).await;
@@ -131,7 +131,7 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
     Ok(Some(ReadFile { record, outcome, permit }))
 }
 
-/// Puts a file back as if it had not been taken.
+/// Requeues a file and takes back its attempt.
 async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<ReadFile>> {
     let (catalog, id) = (pipeline.catalog.clone(), record.id);
     blocking(move || catalog.requeue(&RequeueScope::Ids(vec![id]))).await?;
@@ -147,7 +147,7 @@ async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Re
     }
 }
 
-/// Returns none where the disk fell silent meanwhile: how that went says nothing of the file.
+/// Returns `None` if the disk stopped responding meanwhile: the result then says nothing about the file.
 async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<Outcome>> {
     let Opened { file, before, hash, same } = opened;
     let is_seen = pipeline.pictures.take_seen(record.id);
@@ -162,7 +162,7 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         return Ok(Some(Outcome::SameAs(facts, known.id)));
     }
     let extracted = extract(pipeline, record, file, &name).await?;
-    // Asked of the disk, as the first time.
+    // Compared on disk, like the first stat.
     let is_as_it_was = before.still_holds(record).await?;
     let Some(is_as_it_was) = is_as_it_was.filter(|_| !silence::holds(&record.absolute())) else { return Ok(None) };
     if !is_as_it_was {
@@ -198,8 +198,8 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     Ok(Some(Outcome::Chunks(facts, chunks)))
 }
 
-/// Has a worker read it. That one died of it, or is at it for longer than files take, is on disk before anything else: should
-/// vic end meanwhile, by whatever hand, the file has used up one of its tries all the same.
+/// Extracts the text in a worker. An attempt that kills its worker or takes suspiciously long is recorded on disk at
+/// once. It then counts even if vic dies before the call returns.
 async fn extract(
     pipeline: &Pipeline,
     record: &FileRecord,
@@ -232,16 +232,16 @@ async fn extract(
     Ok(extracted)
 }
 
-/// The readers that were given a file, and what is on disk of them.
+/// Counts the worker runs of one file and records them in the catalog.
 struct Tries {
     catalog: Catalog,
     id: FileId,
     path: PathBuf,
     begins: Notify,
     runs: AtomicU32,
-    /// Those that are noted.
+    /// Runs already recorded.
     struck: AtomicU32,
-    /// Why one could not be noted.
+    /// Error of a failed write to the catalog.
     problem: Mutex<Option<Error>>,
 }
 
@@ -252,8 +252,8 @@ impl Tries {
         Tries { catalog: catalog.clone(), id, path, begins: Notify::new(), runs, struck, problem: Mutex::default() }
     }
 
-    /// Notes every reader so far, and returns how many there were of the file in all runs of vic. One that waits for a disk
-    /// that does not answer is not noted, and was the last for now.
+    /// Records all runs so far and returns the file's total over all runs of vic. A run on a disk that does not respond
+    /// is not recorded, and is not repeated for now.
     async fn strike(&self) -> Result<u32> {
         if silence::holds(&self.path) {
             return Ok(MAX_STRIKES);
@@ -283,8 +283,7 @@ impl Witness for Tries {
     }
 }
 
-/// Adds the text of pictures where it is known, and has it read later, for those who ask for that, where it is not. Returns
-/// what was added.
+/// Merges cached OCR text into the document, or queues OCR for its requesters. Returns a note about the merged text.
 async fn add_pictures(
     pipeline: &Pipeline,
     run: &Run,
@@ -295,7 +294,7 @@ async fn add_pictures(
     let push = || askers.iter().for_each(|(by, every)| pipeline.pictures.push(by, record.id, *every));
     let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
     if !pictures::wants(mode, facts.kind, document) {
-        // This run wants none. The watcher may, and who had every page read before did not do so in vain.
+        // This run does not request OCR. The watcher may, and an earlier full OCR of the file stays in the index.
         push();
         if pictures::wants(OcrMode::Always, facts.kind, document) {
             let known = blocking(move || Ok(looking::known(&cache, hash, OcrMode::Auto))).await?;
@@ -306,7 +305,7 @@ async fn add_pictures(
     match blocking(move || Ok(looking::known(&cache, hash, mode))).await? {
         Known::Read(read) => Ok(pictures::merge(document, read)),
         Known::Begun(read) => {
-            // The lane has it wait already for those who want it read.
+            // The OCR queue may already hold it for these requesters.
             if !pipeline.pictures.has(record.id) {
                 askers.iter().for_each(|(by, every)| pipeline.pictures.push_later(by, record.id, *every));
             }
@@ -323,19 +322,19 @@ async fn add_pictures(
     }
 }
 
-/// A file, and an indexed one with the same content, if there is any.
+/// An open file, and an indexed file with the same content, if any.
 struct Opened {
     file: File,
-    /// How it was before it was hashed.
+    /// Stat before hashing.
     before: Before,
     hash: ContentHash,
     same: Option<(FileRecord, Contents)>,
 }
 
-/// Opens the file below its root, hashes it through the same descriptor that the worker will read, and looks its content
-/// up: all of it in one go on another thread, because for a small file the ways there and back take longer than the work.
+/// Opens the file below its root, hashes it through the descriptor that the worker will read, and looks up the content.
+/// All of this is one blocking task, because for a small file the thread switches cost more than the work.
 ///
-/// A file on a disk that does not answer counts as gone, so that the others are read.
+/// A file on a disk that does not respond counts as missing, so that the other files proceed.
 async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
@@ -353,8 +352,8 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
     Ok(opened.await?.unwrap_or(Err(OpenProblem::Gone)))
 }
 
-/// The hash of a file that was written to while it was read: its text is of no content that has ever been there as a whole,
-/// so that no copy takes it over and no comparison finds it right. The write itself has the file read again.
+/// Returns a unique hash for a file that was written to while it was read. Its text matches no complete content, so no
+/// file may copy it and no comparison may match it. The write itself requeues the file.
 fn of_no_content(hash: ContentHash, id: FileId) -> ContentHash {
     let told = [hash.0.as_slice(), &id.to_le_bytes(), b"written to while it was read"].concat();
     ContentHash(*blake3::hash(&told).as_bytes())
@@ -371,14 +370,15 @@ fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Before, ContentHash)
     Ok((file, before, hash))
 }
 
-/// Returns an indexed file with this content and this extension, and what lies in it: another may mean another reader.
+/// Returns an indexed file with this content and extension, and its contents. Another extension may select another
+/// reader.
 fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result<Option<(FileRecord, Contents)>> {
     let Some(id) = catalog.same_content(hash)? else { return Ok(None) };
     let Some(record) = catalog.records(&[id])?.pop().filter(|it| it.extension == extension) else { return Ok(None) };
     Ok(Some((record, catalog.contents(&[id])?.remove(&id).unwrap_or_default())))
 }
 
-/// Says in one sentence what of the document was cut, could not be read or waits for OCR.
+/// Describes in one sentence what of the document was truncated, unreadable or needs OCR.
 fn describe(document: &Document) -> Option<String> {
     let mut parts = Vec::new();
     if document.truncated {
@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_to_while_it_was_read_has_the_hash_of_nothing_else() {
+    fn modified_while_read_hash_is_unique_per_file() {
         let hash = ContentHash([7; 32]);
         assert_eq!(of_no_content(hash, 1), of_no_content(hash, 1));
         assert!(of_no_content(hash, 1) != of_no_content(hash, 2) && of_no_content(hash, 1) != hash);

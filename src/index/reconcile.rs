@@ -1,5 +1,5 @@
-//! What is on disk is the truth: the store is set right against the catalog at start, the catalog against the roots
-//! when somebody asks for it.
+//! Reconciliation with the state on disk: the store with the catalog at startup, and the catalog with the roots on
+//! request.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::index::watching::{self, CHANGES};
 use crate::index::{Inner, blocking, jobs};
 use crate::model::{Holder, IndexRequest, Root, Scope};
 
-/// The part whose problem is that no job can be noted.
+/// Key of the problem that no job can be saved.
 const JOBS: &str = "jobs";
 
-/// What failed when a walk that nobody asked for did.
+/// Prefix of the error of a failed walk without a request.
 const NOT_WALKED: &str = "folders were not walked";
 
 impl Inner {
-    /// Sets right what a crash left between store and catalog.
+    /// Repairs differences between store and catalog after a crash.
     pub(crate) async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
         let stored = table.rows_by_file();
@@ -32,10 +32,10 @@ impl Inner {
         })
         .await?;
         if lost > 0 {
-            warn!(files = lost, "the store has not what the catalog says of some files; they are read again");
+            warn!(files = lost, "the store does not match the catalog for some files; re-indexing them");
         }
         match table.clear(&orphans).await {
-            // A full disk is no reason not to answer: the next start clears them.
+            // A full disk must not prevent the start: the next one deletes them.
             Err(error) if error.code == ErrorCode::StorageFull => {
                 self.space.note(&error);
                 Ok(())
@@ -44,7 +44,7 @@ impl Inner {
         }
     }
 
-    /// Walks every root in a job of its own; where none can be noted, without one, and the status says why.
+    /// Walks every root in a job. If no job can be saved, walks without one, and the status reports why.
     pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
         let roots = match self.roots().await {
             Ok(roots) if !roots.is_empty() => roots,
@@ -58,7 +58,7 @@ impl Inner {
         if begun.is_err() && jobs::one_will_walk_all(&self.running()) {
             return;
         }
-        // The list may lie on another disk, whose room nobody looks at.
+        // The job list may be on another disk, which the disk check does not cover.
         if !self.tell_outcome(JOBS, "folders are walked without a job", begun) {
             self.walk_all(&roots).await;
         }

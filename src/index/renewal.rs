@@ -1,6 +1,6 @@
-//! Files that failed are left alone until they change; or until what failed on them has changed: the readers, with
-//! another version of vic, or the jail that they need. Where the machine failed, nothing tells that it is well again:
-//! each job tries.
+//! Which failed files are tried again. A failed file is skipped until it changes, or until the cause changes: the
+//! readers, with another version of vic, or the sandbox that they need. Recovery from machine errors sends no event, so
+//! each job retries those.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::index::{Inner, blocking};
 use crate::model::{ExtractLimits, Reason, Redaction};
 use crate::{chunk, extract, secrets};
 
-/// Key in the catalog of the readers that read last.
+/// Catalog key of the version and limits of the last readers.
 const READERS: &str = "readers";
 
-/// Key in the catalog of what was blacked out when files were read: the setting, and the version of its rules.
+/// Catalog key of the redaction setting and rules version of the indexed texts.
 const BLACKED_OUT: &str = "blacked_out";
 
-/// Key in the catalog of what files were cut into passages by.
+/// Catalog key of the chunking rules of the indexed texts.
 const CUT: &str = "cut";
 
-/// Fails the files that the last runs were killed over too often.
+/// Marks files as failed that crashed or hung their readers too often in earlier runs.
 pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
     let struck = catalog.fail_struck()?;
     if struck > 0 {
-        warn!(files = struck, "files whose readers died or hung when vic ended are left alone until they change");
+        warn!(files = struck, "files that crashed or hung their readers when vic ended are skipped until they change");
     }
     Ok(())
 }
 
-/// Queues what earlier readers failed on, once for each version of the readers, and of the limits that are set for them.
+/// Requeues failed files once per version of the readers and of their limits.
 pub(crate) fn retry_with_new_readers(catalog: &Catalog, limits: &ExtractLimits) -> Result<()> {
     let readers = format!("{} for {} s in {} MiB", extract::READERS, limits.seconds, limits.memory_mib);
     if catalog.meta_get(READERS)?.as_deref() == Some(&readers) {
@@ -38,13 +38,13 @@ pub(crate) fn retry_with_new_readers(catalog: &Catalog, limits: &ExtractLimits) 
     }
     let again = catalog.requeue(&RequeueScope::Failed(None))?;
     if again > 0 {
-        info!(files = again, "files that failed are tried again, because the readers are new, or their limits");
+        info!(files = again, "retrying failed files: the readers or their limits changed");
     }
     catalog.meta_set(READERS, &readers)
 }
 
-/// Queues every file when something else is to be blacked out than when it was read, and forgets what skills and the contract
-/// read until then. What is said of a file stays until it has been read again, and is on disk until the table is compacted.
+/// Requeues every file if the redaction rules changed, and drops the cached results of skills and of the corpus API.
+/// Old text of a file is returned until it is read again, and stays on disk until the table is compacted.
 pub(crate) fn read_by_other_rules(
     catalog: &Catalog,
     evidence: &EvidenceCache,
@@ -59,13 +59,13 @@ pub(crate) fn read_by_other_rules(
     book.forget(&book.hashes()?)?;
     let again = catalog.requeue(&RequeueScope::All)?;
     if again > 0 {
-        info!(files = again, "every file is read again, because other texts are blacked out than before");
+        info!(files = again, "redaction rules changed; re-indexing all files");
     }
     catalog.meta_set(BLACKED_OUT, &rules)
 }
 
-/// Queues every file when it would be cut into other passages than it was, or these would have other places. What skills found
-/// in it is kept, and so are the vectors of texts that stay the same; until a file is read again, its old passages answer.
+/// Requeues every file if the chunking rules changed. Skill results, and vectors of unchanged texts, are kept. Until a
+/// file is read again, its old chunks are returned.
 pub(crate) fn cut_by_other_rules(catalog: &Catalog) -> Result<()> {
     let rules = chunk::rules();
     if catalog.meta_get(CUT)?.as_deref() == Some(&rules) {
@@ -73,13 +73,13 @@ pub(crate) fn cut_by_other_rules(catalog: &Catalog) -> Result<()> {
     }
     let again = catalog.requeue(&RequeueScope::All)?;
     if again > 0 {
-        info!(files = again, "every file is read again, because passages are made otherwise than before");
+        info!(files = again, "chunking rules changed; re-indexing all files");
     }
     catalog.meta_set(CUT, &rules)
 }
 
-/// Queues what failed for no fault of its content: too many open files, a share that was away for a moment, a disk that
-/// could not read, rights that a group or a folder above gives.
+/// Requeues files that failed for reasons outside their content: too many open files, an unavailable share, a disk
+/// error, or permissions of a group or a parent folder.
 pub(crate) fn retry_what_the_machine_refused(catalog: &Catalog) -> Result<()> {
     for reason in [Reason::Io, Reason::PermissionDenied] {
         catalog.requeue(&RequeueScope::Failed(Some(reason)))?;
@@ -87,7 +87,7 @@ pub(crate) fn retry_what_the_machine_refused(catalog: &Catalog) -> Result<()> {
     Ok(())
 }
 
-/// Finds out whether readers can be jailed here, and queues what waited for that.
+/// Probes whether readers can be sandboxed, and requeues the files that waited for that.
 pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
     inner.pool.probe().await;
     if inner.pool.is_jailed() != Some(true) {
@@ -97,7 +97,7 @@ pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
     match blocking(move || catalog.requeue(&RequeueScope::Failed(Some(Reason::NoJail)))).await {
         Ok(0) => {}
         Ok(_) => inner.changed.notify_one(),
-        Err(error) => warn!(%error, "cannot queue the files that waited for a jail"),
+        Err(error) => warn!(%error, "cannot requeue the files that waited for a sandbox"),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) mod tests {
     use crate::model::{ContentHash, Contents, Document, FileKind, FileState};
     use crate::warehouse::{Leash, Rules, walk};
 
-    /// A catalog with one file that failed.
+    /// Creates a catalog with one failed file.
     pub(in crate::index) fn catalog(folder: &std::path::Path) -> Catalog {
         std::fs::create_dir(folder.join("root")).unwrap();
         std::fs::write(folder.join("root/a.pdf"), "damaged").unwrap();
@@ -139,7 +139,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_once_by_each_version_of_the_readers_and_of_their_limits() {
+    fn failed_file_is_retried_once_per_reader_version_and_limits() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let pending = || catalog.pending_count(None).unwrap();
@@ -155,7 +155,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_read_is_read_again_once_when_something_else_is_to_be_blacked_out() {
+    fn redaction_change_requeues_all_files_once() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let evidence = EvidenceCache::open(&folder.path().join("evidence.sqlite"), 1 << 20).unwrap();
@@ -178,7 +178,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_file_is_read_again_once_when_passages_are_made_otherwise() {
+    fn chunking_change_requeues_all_files_once() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         for (made_by, pending) in [(None, 1), (Some("0.9"), 1)] {
@@ -194,7 +194,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_machine_refused_is_tried_again_and_what_is_wrong_with_the_file_is_not() {
+    fn machine_errors_are_retried_and_file_errors_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let pending_after = || {
@@ -210,7 +210,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_what_failed_for_that_reason_is_queued() {
+    fn requeue_by_reason_leaves_other_failures() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let requeue = |reason| catalog.requeue(&RequeueScope::Failed(Some(reason))).unwrap();

@@ -1,4 +1,4 @@
-//! Roots to catalog: what is on disk now against what was known.
+//! Walks roots and applies the differences to the catalog.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport, left_out, s
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
 
-/// The longest that it is looked for them.
+/// Timeout of the check whether removed files still exist.
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 
-/// Compares a root, or a part of it, with the catalog. A root that cannot be read is marked so, and loses nothing.
+/// Compares a root, or a part of it, with the catalog. An unreadable root is marked so and loses no files.
 pub(crate) fn scan(
     catalog: &Catalog,
     rules: &Rules,
@@ -27,7 +27,7 @@ pub(crate) fn scan(
     leash: &Leash,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     let first = look(catalog, rules, root, within, accept_losses, leash, Look::First)?;
-    // What moved while it was looked for may have been at its new place too early and at the old one too late.
+    // A file moved during the walk may have been missed at both paths, so a second walk decides.
     let done = match first {
         Some(done) => Some(done),
         None => {
@@ -35,10 +35,10 @@ pub(crate) fn scan(
             look(catalog, rules, root, within, accept_losses, leash, Look::Second)?
         }
     };
-    done.ok_or_else(|| Error::internal("a second look decides"))
+    done.ok_or_else(|| Error::internal("a second walk must decide"))
 }
 
-/// Walks and applies what it found. None when that would lose files at the first look.
+/// Walks and applies the result. Returns `None` if the first walk would delete files.
 fn look(
     catalog: &Catalog,
     rules: &Rules,
@@ -50,7 +50,7 @@ fn look(
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
     let (mut found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, leash)?;
     let is_whole = within.is_none_or(|it| it.as_os_str().is_empty());
-    // Not at the first look, where nothing is lost: what is missing is looked for one by one.
+    // The first walk deletes nothing, so the check per missing file is left to the second.
     let left_out = match look {
         Look::Second if is_whole && !accept_losses => missing_by_rule(catalog, rules, root, &mut found, leash)?,
         Look::First | Look::Second => HashSet::new(),
@@ -64,7 +64,7 @@ fn look(
     Ok(outcome.map(|it| (it, report.problems)))
 }
 
-/// The known files of a root that a walk of all of it did not find because a rule leaves them out.
+/// Returns the known files of a root that a full walk skipped because a rule excludes them.
 fn missing_by_rule(
     catalog: &Catalog,
     rules: &Rules,
@@ -72,7 +72,7 @@ fn missing_by_rule(
     found: &mut [FoundFile],
     leash: &Leash,
 ) -> Result<HashSet<PathBuf>> {
-    // Whoever looks after the walk would take it for lost.
+    // Each step shows the watchdog that the walk is alive.
     let missing = catalog.missing_from(root.id, found, &|| {
         leash.step();
     })?;
@@ -101,7 +101,7 @@ fn walk(
     Ok((found, report))
 }
 
-/// Compares many places of a root with the catalog, all by one commit. Returns what could not be seen at each.
+/// Compares many paths of a root with the catalog in one commit. Returns what could not be read at each.
 pub(crate) fn scan_places(
     catalog: &Catalog,
     rules: &Rules,
@@ -142,7 +142,7 @@ pub(crate) fn scan_places(
     Ok(seen)
 }
 
-/// What was walked is about to be applied.
+/// Begins to apply a walk; fails if the walk was cancelled.
 fn settle(leash: &Leash) -> Result<()> {
     if leash.settle() { Ok(()) } else { Err(cancelled()) }
 }
@@ -151,8 +151,8 @@ fn cancelled() -> Error {
     Error::new(ErrorCode::Cancelled, "the scan was cancelled")
 }
 
-/// Says whether the file system that held a file which is gone is not mounted now: the nearest folder above it that is
-/// still there lies on another one, or does not answer. A folder that was on the root's own file system is simply gone.
+/// Returns whether the file system that held a missing file is not mounted now. That is so if the nearest existing
+/// ancestor is on another one or does not respond. A file from the root's own file system is simply deleted.
 fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     use std::os::unix::fs::MetadataExt;
     if silence::holds_beneath(root, file) {
@@ -166,25 +166,25 @@ fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     above.is_some_and(|it| it != device)
 }
 
-/// What the walks could not see, as of the last look at each place.
+/// Paths that walks could not read, as of the last walk of each.
 #[derive(Default)]
 pub(crate) struct Unseen(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
 
 impl Unseen {
-    /// Puts what a walk reported in the place of what was known of the part that it walked, and of the root itself: whoever
-    /// walks a part of it sees whether it is there.
+    /// Replaces what was known of the walked part and of the root itself: a walk of any part shows whether the root can
+    /// be read.
     pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
         let known = self.0.entry(root_id).or_default();
         known.retain(|path, _| !path.as_os_str().is_empty() && !path.starts_with(within));
         known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
     }
 
-    /// Keeps what concerns these roots.
+    /// Keeps only the entries of these roots.
     pub(crate) fn keep_only(&mut self, roots: &[Root]) {
         self.0.retain(|id, _| roots.iter().any(|root| root.id == *id));
     }
 
-    /// Returns one sentence for each root of which something could not be seen.
+    /// Returns one sentence per root with unreadable paths.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let sentence = |known: &BTreeMap<PathBuf, String>| {
             let first = known.values().next()?;
@@ -197,7 +197,7 @@ impl Unseen {
     }
 }
 
-/// Deletes from the store what the catalog has given up, then forgets it.
+/// Deletes tombstoned files from the store, then removes their tombstones.
 pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
     let mut buried = 0;
     loop {
@@ -206,7 +206,7 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
         if dead.is_empty() {
             return Ok(buried);
         }
-        // Before the rows go: what is to leave the disk is not forgotten over a crash.
+        // Before the rows are deleted, so that a crash cannot lose the purge.
         if are_left_out(catalog, table, &dead).await? {
             let asked = catalog.clone();
             blocking(move || purge::ask(&asked)).await?;
@@ -218,8 +218,8 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
     }
 }
 
-/// Says whether one of these removed files is left out from now on, and not deleted: it is still there, or its root was
-/// removed. Of one that cannot be looked for the text goes, too.
+/// Returns whether any removed file was excluded rather than deleted: it still exists, or its root was removed. A file
+/// that cannot be checked counts as excluded, so that its text is purged.
 async fn are_left_out(catalog: &Catalog, table: &Table, removed: &[FileId]) -> Result<bool> {
     let (reader, stored, ids) = (catalog.clone(), table.clone(), removed.to_vec());
     let places = blocking(move || reader.places_left(&ids, &|it| stored.knows(it))).await?;
@@ -229,7 +229,7 @@ async fn are_left_out(catalog: &Catalog, table: &Table, removed: &[FileId]) -> R
     }
 }
 
-/// As [`are_left_out`], of files that the catalog has forgotten already: these are their places.
+/// As [`are_left_out`], for files that the catalog no longer has, by path.
 pub(super) async fn are_left_out_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
     let reader = catalog.clone();
     let places = blocking(move || {
@@ -249,7 +249,7 @@ async fn are_any_there(places: Vec<PathBuf>) -> bool {
     at_files(LOOKED_FOR, move || Ok(places.iter().any(is_there))).await.unwrap_or(true)
 }
 
-/// Splits an absolute path into a known root and the part below it.
+/// Splits an absolute path into a known root and the path below it.
 pub(crate) fn below<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, PathBuf)> {
     roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?.to_path_buf())))
 }
@@ -261,7 +261,7 @@ mod tests {
     use crate::config::WalkConfig;
     use crate::model::{ContentHash, FileKind};
 
-    /// A folder with 60 files that are to be left out and 40 others, and its catalog.
+    /// A folder with 60 files to exclude and 40 others, and its catalog.
     struct Scene {
         dir: tempfile::TempDir,
         catalog: Catalog,
@@ -304,7 +304,7 @@ mod tests {
             self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap();
         }
 
-        /// Files that are known, those that the store is to let go, whether the root is there, and what is said of it.
+        /// Returns the number of known files and of tombstones, whether the root is available, and its problem.
         fn state(&self) -> (u64, usize, bool, String) {
             let root = self.catalog.roots().unwrap().remove(0);
             let gone = self.catalog.tombstones(200).unwrap().len();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_rules_leave_out_goes_whatever_its_share_of_the_root() {
+    fn excluded_files_are_removed_whatever_their_share() {
         for is_read in [false, true] {
             let scene = Scene::new("root");
             assert_eq!(scene.look(&[]).added, 100);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_gone_beside_what_is_left_out_as_much_is_believed_as_ever() {
+    fn missing_files_need_proof_even_beside_excluded_ones() {
         let scene = Scene::new("root");
         scene.look(&[]);
         scene.index();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_files_that_are_forgotten_those_that_are_there_and_not_to_be_read_are_left_out() {
+    async fn forgotten_files_that_exist_unread_count_as_excluded() {
         let scene = Scene::new("root");
         let place = |it: &str| vec![scene.root.path.join(it)];
         scene.look(&[]);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_the_rules_of_one_above_it_hide_is_left_out_when_that_takes_it_in() {
+    fn nested_root_hidden_by_outer_rules_is_excluded() {
         let scene = Scene::new("above/.hidden");
         scene.look(&[]);
         scene.index();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_below_a_place_that_does_not_answer_nobody_says_that_it_is_gone() {
+    fn file_below_unresponsive_path_is_not_deleted() {
         use std::os::unix::fs::MetadataExt;
         let root = tempfile::tempdir().unwrap();
         let (mount, device) = (root.path().join("mount"), root.path().metadata().unwrap().dev());
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_seen_is_said_until_a_look_at_it_succeeds() {
+    fn unreadable_path_is_reported_until_walk_succeeds() {
         let mut unseen = Unseen::default();
         let problem = |path: &str| WalkProblem { path: path.into(), sentence: format!("cannot read `{path}`") };
         let mut check = |within: &str, problems: &[&str], expected: &[&str]| {
@@ -400,7 +400,7 @@ mod tests {
         check("a", &["a/locked"], &["cannot read `a/locked` (and 1 more places)"]);
         check("a/locked", &[], &["cannot read `b`"]);
         check("c", &[], &["cannot read `b`"]);
-        // The root itself was empty, or away, when a part of it was looked at.
+        // An earlier walk found the root itself empty or unavailable.
         check("c", &[""], &["cannot read `` (and 1 more places)"]);
         check("d", &[], &["cannot read `b`"]);
         check("", &[], &[]);

@@ -1,5 +1,5 @@
-//! Room on the disk: nothing is indexed that would take what is reserved, and the work goes on by itself when there is
-//! room again. Questions are answered all the time.
+//! Disk space: indexing stops before it uses the reserve, and resumes by itself when space is free again. Queries are
+//! always answered.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,36 +13,36 @@ use crate::index::Inner;
 use crate::index::watching::CHANGES;
 use crate::model::Scope;
 
-/// How often the disk is asked: `statvfs` takes a few microseconds.
+/// Interval of the check: `statvfs` takes a few microseconds.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The reserve when nobody sets one: the larger of these two.
+/// The default reserve: the larger of these two.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PERCENT: u64 = 2;
 
-/// After a write found no room, as much has to be free before another is tried.
+/// Free space required for the next attempt after a write found the disk full.
 const ROOM_TO_TRY: u64 = 16 << 20;
 
-/// The disks that vic writes to, and what has to stay free on them.
+/// The disks that vic writes to, and their reserve.
 pub(crate) struct Space {
     places: Vec<PathBuf>,
     reserve: Option<u64>,
-    /// Whether work was refused or broke off, and is to be taken up again.
+    /// Whether work was refused or interrupted, and must resume.
     waits: AtomicBool,
-    /// Whether the disk itself refused: then the reserve is not what counts.
+    /// Whether a write found the disk full: then the reserve alone is not enough.
     was_full: AtomicBool,
 }
 
 impl Space {
-    /// Watches the disks of these folders, which exist.
+    /// Checks the disks of these folders, which must exist.
     pub(crate) fn new(places: Vec<PathBuf>, reserve: Option<u64>) -> Space {
         Space { places, reserve, waits: AtomicBool::new(false), was_full: AtomicBool::new(false) }
     }
 
-    /// Makes sure that there is room to index.
+    /// Checks that there is space to index.
     ///
     /// # Errors
-    /// [`ErrorCode::StorageFull`] when there is not.
+    /// [`ErrorCode::StorageFull`] if there is not.
     pub(crate) fn check(&self) -> Result<()> {
         let outcome = self.places.iter().try_for_each(|it| self.check_place(it));
         if outcome.is_err() {
@@ -51,25 +51,25 @@ impl Space {
         outcome
     }
 
-    /// Makes sure that there is room for what somebody asks for now; a refusal leaves nothing behind. Where the index lies
-    /// and how much room is left there is the owner's matter.
+    /// Checks space for a request; a refusal leaves no state behind. Only the owner learns where the index is and how
+    /// much space is left.
     ///
     /// # Errors
     /// As [`Space::check`].
     pub(crate) fn admit(&self, scope: &Scope) -> Result<()> {
         self.check().map_err(|error| {
             if !scope.is_all() {
-                let text = "there is no room to index: indexing waits, questions are answered";
-                return Error::new(error.code, text).hint("try again later; the daemon's owner sees more in `vic status`");
+                let text = "there is no disk space to index: indexing waits, queries are answered";
+                return Error::new(error.code, text).hint("try again later; `vic status` tells the daemon's owner more");
             }
             error.hint(
-                "free some disk space, or set VIC_DISK_RESERVE_BYTES to less, and ask again; what changes in folders that \
-                 are watched is indexed by itself then",
+                "free some disk space, or set VIC_DISK_RESERVE_BYTES to less, and ask again; changes in watched folders \
+                 are then indexed automatically",
             )
         })
     }
 
-    /// Notes that a write failed for want of room, if that is why it failed.
+    /// Records that a write failed because the disk is full, if that is the error.
     pub(crate) fn note(&self, error: &Error) {
         if error.code == ErrorCode::StorageFull {
             self.was_full.store(true, Ordering::Relaxed);
@@ -89,23 +89,23 @@ impl Space {
         Err(Error::new(
             ErrorCode::StorageFull,
             format!(
-                "the disk of `{}` has {} MiB free and {} MiB are to stay free: indexing waits, questions are answered",
+                "the disk of `{}` has {} MiB free and {} MiB are to stay free: indexing waits, queries are answered",
                 place.display(),
                 mib(free),
                 mib(needed)
             ),
         )
-        .hint("free some disk space, or set VIC_DISK_RESERVE_BYTES to less; indexing goes on by itself"))
+        .hint("free some disk space, or set VIC_DISK_RESERVE_BYTES to less; indexing then resumes automatically"))
     }
 }
 
-/// Bytes that we may still write, and bytes in all.
+/// Returns the bytes available to us and the total bytes of the disk.
 pub(super) fn room(place: &Path) -> Result<(u64, u64)> {
-    let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).at("look at the disk of", place)?;
+    let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).at("check the disk of", place)?;
     Ok((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
 }
 
-/// Says so while there is no room, and takes the work up when there is.
+/// Reports a lack of space, and resumes work when there is space again.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     let mut looks = tokio::time::interval(LOOK);
     while inner.shutdown.run_until_cancelled(looks.tick()).await.is_some() {
@@ -118,13 +118,13 @@ fn look(inner: &Arc<Inner>) {
     match space.places.iter().try_for_each(|it| space.check_place(it)) {
         Ok(()) => {
             inner.note("disk", None);
-            // What the watcher saw meanwhile may not have been written down: a walk finds it.
+            // Watcher events may have been lost meanwhile: a walk finds the changes.
             if space.was_full.swap(false, Ordering::Relaxed) {
                 let walk = inner.clone();
                 inner.background.spawn(async move { walk.reconcile_roots().await });
             }
             if space.waits.swap(false, Ordering::Relaxed) {
-                info!("there is room on the disk again: indexing goes on");
+                info!("disk space is free again; indexing resumes");
                 inner.note("watch", None);
                 inner.note(CHANGES, None);
                 inner.note("bury", None);
@@ -136,7 +136,7 @@ fn look(inner: &Arc<Inner>) {
         Err(error) if error.code == ErrorCode::StorageFull => {
             inner.note("disk", Some(error.with_cure()));
         }
-        Err(error) => warn!(%error, "cannot tell how much room there is"),
+        Err(error) => warn!(%error, "cannot check free disk space"),
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_room_is_refused_with_the_place_and_the_cure() {
+    fn low_disk_space_is_refused_with_path_and_hint() {
         let dir = tempfile::tempdir().unwrap();
         let space = |reserve| Space::new(vec![dir.path().into()], Some(reserve));
         space(0).check().unwrap();

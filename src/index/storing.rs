@@ -1,4 +1,4 @@
-//! Last stage: one commit for many files, then the catalog marks them.
+//! Last stage: commits many files at once, then marks them in the catalog.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,13 +15,14 @@ use crate::index::{blocking, purge, scan};
 use crate::machine;
 use crate::model::{Contents, FileChunks, FileId, FileRecord, FileState, Reason};
 
-/// Chunks that make a commit. Every commit is a new version and a new fragment of the table: too small ones rot it.
+/// Chunks per commit. Every commit adds a version and a fragment to the table; many small fragments slow it down.
 const COMMIT_CHUNKS: usize = 2_000;
-/// The longest that a finished file waits for its commit while others are still coming. A commit waits for the disk, and so
-/// does every question that comes meanwhile and has to read: with one every five seconds these are more than one in twenty.
+/// The longest that a finished file waits for its commit while others arrive. A commit waits for the disk, and so does
+/// every query that reads at that moment. At one commit every five seconds, that is more than one query in twenty.
 const COMMIT_AFTER: Duration = Duration::from_secs(10);
-/// A pause in the flow. It ends the batch of an urgent run: a saved file is searchable at once. The flow of a job pauses
-/// whenever the model is slow, and would make many small commits: it ends there when nothing else is under way.
+/// An idle gap in the input. It ends the batch of an urgent run, so that a saved file is searchable at once. A job has
+/// gaps whenever the model is slow, and would make many small commits. Its batch ends only when nothing else is in
+/// progress.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Collects files, commits them in batches and marks them.
@@ -36,13 +37,12 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
             Ok(None) => return commit(batch, pipeline, run).await,
             Err(_elapsed) => true,
         };
-        // Whoever feeds waits for these, or will once they are all.
+        // The feed waits for these files, or will once all are sent.
         let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.under_way();
         if batch.is_due() || is_all || (run.urgent && paused) {
             let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
-            // A commit, and what it has the indexes catch up with, waits for the disk more than it computes: no share pays for
-            // it, or files just saved would wait for that.
+            // A commit mostly waits for the disk. No CPU share is charged for it, or just-saved files would wait.
             if !run.urgent && !machine::budget().is_limited() {
                 run.rest(machine::budget().spend_behind(begun.elapsed())).await;
             }
@@ -50,14 +50,14 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
     }
 }
 
-/// Commits in a task of its own: when another stage fails, this one is dropped, but not in the middle of a commit.
+/// Commits in a separate task: if another stage fails, this future is dropped, but the commit completes.
 async fn commit(batch: Batch, pipeline: &Pipeline, run: &Run) -> Result<()> {
     let (pipeline, run) = (pipeline.clone(), run.clone());
     let task = tokio::spawn(async move { batch.commit(&pipeline, &run).await });
     task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
 }
 
-/// What goes into the store and the catalog together.
+/// Files committed to the store and the catalog together.
 #[derive(Default)]
 struct Batch {
     files: Vec<Ready>,
@@ -82,7 +82,7 @@ impl Batch {
         self.chunks >= COMMIT_CHUNKS || self.time_left().is_zero()
     }
 
-    /// Store first, catalog second: a crash in between means work done twice, never a file marked that is not there.
+    /// Writes the store first and the catalog second: a crash in between repeats work, but never marks a missing file.
     async fn commit(self, pipeline: &Pipeline, run: &Run) -> Result<()> {
         if self.files.is_empty() {
             return Ok(());
@@ -91,11 +91,11 @@ impl Batch {
         let files = self.files.len() as u64;
         let (wanted, awaiting) = wanted(self.files, run.pass, pipeline).await?;
         let mut parts = Parts { awaiting, ..Parts::default() };
-        // Their shares of the memory budget are given back when all is on disk.
+        // The permits are held until everything is on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
         let emptied: Vec<FileId> = parts.reasons.iter().map(|(it, _)| it.file.id).collect();
         let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
-        // A commit may have been made that was never marked.
+        // An earlier commit may have stored rows without marking the file.
         parts.is_withdrawn |= parts.have_denied(|it| pipeline.table.knows(it));
         let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
         pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
@@ -111,7 +111,7 @@ impl Batch {
             }
         }
         drop(committing);
-        // Bringing indexes up to date takes room; where there is little, they wait like everything else. So they do in a pause.
+        // Updating indexes needs disk space: under the reserve, or in a pause, it waits.
         if pipeline.space.check().is_ok() && pipeline.gate.pause().is_none() {
             pipeline.table.catch_up().await;
         }
@@ -119,9 +119,9 @@ impl Batch {
     }
 }
 
-/// Keeps the files that the catalog still waits for as they were read. Others have changed or gone since, or an urgent
-/// run was quicker: to store what was read then would put the old over the new. Also returns how many chunks of each file
-/// that is to be copied wait for their vectors: only commits change that, and this is one.
+/// Keeps the files that are still as they were read. A changed or deleted file, or one that an urgent run indexed
+/// first, is dropped: committing it would overwrite newer data. Also returns how many chunks of each copied file still
+/// lack vectors. Only commits change that number, and the caller holds the commit lock.
 async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(Vec<Ready>, HashMap<FileId, u32>)> {
     let catalog = pipeline.catalog.clone();
     let originals =
@@ -151,11 +151,11 @@ async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(V
     .await
 }
 
-/// Whatever makes a file pending anew takes its tries back: also a change that left size and time as they were.
+/// Everything that makes a file pending again resets its attempts, even a change that keeps size and time.
 fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
     let state = match pass {
         Pass::Whole | Pass::Words => present.state == FileState::Pending && present.tries > 0,
-        // Evidence may have come beside it.
+        // Evidence may have been added to it.
         Pass::Vectors => {
             present.state == FileState::Indexed && (present.hash, present.chunks) == (read.hash, read.chunks)
         }
@@ -163,13 +163,13 @@ fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
     state && present.found.size == read.found.size && present.found.modified_ns == read.found.modified_ns
 }
 
-/// Says whether what was made of a file is still true of its place and of the file that it is a copy of.
+/// Returns whether the result still matches the file's path and the file that it copies.
 fn holds(pass: Pass, file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
     let read = &file.record;
     let moved = present.found.path != read.found.path || present.root != read.root;
     match &file.outcome {
         _ if pass != Pass::Vectors && !AsRead::of(read).is_true_of(present) => false,
-        // It may not have been where it was looked for.
+        // It may have moved away from the path where it was opened.
         Done::Without(..) => !moved,
         Done::SameAs(facts, from) => {
             let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);
@@ -179,23 +179,23 @@ fn holds(pass: Pass, file: &Ready, present: &FileRecord, now: &HashMap<FileId, F
     }
 }
 
-/// A batch by what is to be done.
+/// A batch sorted by commit action.
 #[derive(Default)]
 struct Parts {
     files: Vec<FileChunks>,
     copies: Vec<(FileId, IndexedMark)>,
-    /// Chunks without a vector of those that are copied.
+    /// Chunks without vectors, by the file that is copied.
     awaiting: HashMap<FileId, u32>,
     marks: Vec<IndexedMark>,
-    /// With the number of chunks that each was known to have.
+    /// Each with the number of chunks known before.
     reasons: Vec<(ReasonMark, u32)>,
-    /// Where those with reasons were looked for.
+    /// Paths at which the files in `reasons` were opened.
     places: Vec<(FileId, PathBuf)>,
-    /// Where the others were read.
+    /// Paths at which the other files were read.
     read: HashMap<FileId, PathBuf>,
-    /// Whether one of them may not be read any more, and was read before.
+    /// Whether a file that was indexed before may no longer be read.
     is_withdrawn: bool,
-    /// Names of files that failed, for the progress.
+    /// Names of failed files, for the progress.
     failures: Vec<String>,
     chunks: usize,
 }
@@ -236,7 +236,7 @@ impl Parts {
         for ((from, mark), chunks) in copies.into_iter().zip(counts) {
             let awaiting = self.awaiting.get(&from).copied().unwrap_or(0);
             match u32::try_from(chunks).unwrap_or(u32::MAX) {
-                // The store has lost the original: both are read for themselves.
+                // The store lost the original: both files are read again.
                 0 => lost.extend([from, mark.file.id]),
                 chunks => self.marks.push(IndexedMark { chunks, awaiting, ..mark }),
             }
@@ -245,12 +245,12 @@ impl Parts {
         blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
     }
 
-    /// Says whether this holds for one that may not be read.
+    /// Returns whether `of` holds for a file that may not be read.
     fn have_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
         self.reasons.iter().any(|(it, _)| it.reason == Reason::PermissionDenied && of(it.file.id))
     }
 
-    /// Marks the files, and sets right what was stored of those that are another by now.
+    /// Marks the files in the catalog, and removes stored rows of files that changed or vanished meanwhile.
     async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
         let (marks, reasons, places, read) = (self.marks, self.reasons, self.places, self.read);
@@ -268,7 +268,7 @@ impl Parts {
                     requeue_moved(&catalog, &places)?;
                     Ok(marked + catalog.mark_indexed(&marks)?)
                 }
-                // It may be known by now that a file has to be read again, and that stays.
+                // The file may already be pending again, and stays so.
                 Pass::Vectors => Ok(catalog.mark_refused(&reasons)? + catalog.mark_vectors(&marks)?),
             }
         })
@@ -291,28 +291,27 @@ impl Parts {
     }
 }
 
-/// Lets files that could not be marked be read again, as if they had not been taken: whoever found that they are others was
-/// there first.
+/// Requeues files that could not be marked, without their attempt. Files that another task changed first are skipped.
 fn requeue_unmarked(catalog: &Catalog, ids: &[FileId]) -> Result<()> {
     let mut left = catalog.records(ids)?;
     left.retain(|it| it.state == FileState::Pending && it.tries > 0);
     catalog.requeue(&RequeueScope::Ids(left.iter().map(|it| it.id).collect())).map(drop)
 }
 
-/// Returns those of these files, just stored, of which the store is to have nothing: they were deleted meanwhile, and their
-/// burial may have come before, or a walk has found that they are not to be read.
+/// Returns the just-stored files that must leave the store again. They were deleted meanwhile (their tombstones may be
+/// processed already), or a walk excluded them.
 pub(super) fn unwanted(catalog: &Catalog, mut stored: Vec<FileId>) -> Result<Vec<FileId>> {
     let known: HashMap<FileId, FileState> = catalog.records(&stored)?.iter().map(|it| (it.id, it.state)).collect();
     stored.retain(|it| !matches!(known.get(it), Some(FileState::Pending | FileState::Indexed)));
     if stored.iter().any(|it| known.contains_key(it)) {
-        // Before the rows go: what is to leave the disk is not forgotten over a crash.
+        // Before the rows are deleted, so that a crash cannot lose the purge.
         purge::ask(catalog)?;
     }
     Ok(stored)
 }
 
-/// Lets files be read again that the catalog moved while they were being marked: where they were looked for, they may
-/// not have been any more.
+/// Requeues files that the catalog moved while they were being marked: they may have left the path where they were
+/// opened.
 fn requeue_moved(catalog: &Catalog, places: &[(FileId, PathBuf)]) -> Result<()> {
     let ids: Vec<FileId> = places.iter().map(|it| it.0).collect();
     let places: HashMap<FileId, &PathBuf> = places.iter().map(|(id, path)| (*id, path)).collect();
@@ -348,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_was_stored_meanwhile_only_files_that_are_read_or_to_be_read_keep_it() {
+    fn unwanted_keeps_only_pending_and_indexed_files() {
         let dir = tempfile::tempdir().unwrap();
         let catalog = crate::index::renewal::tests::catalog(dir.path());
         let deleted = 99;

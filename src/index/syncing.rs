@@ -1,8 +1,8 @@
-//! Waiting until what changed before is searchable.
+//! Sync barrier: waits until all earlier changes are searchable.
 //!
-//! A mark goes through the watcher behind all events so far; where events do not tell everything, a walk looks: also once
-//! after a root came to be watched, for what had changed before, as while no daemon ran. What is pending then is the
-//! catalog's word for what has changed, and when none of it is pending any more, it can be found.
+//! A barrier goes through the watcher behind all events so far. A walk covers what events may miss, and runs once after
+//! a root is first watched, for changes from before. The files pending after that are the ones that changed. They are
+//! searchable once none of them is pending.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,42 +18,42 @@ use crate::index::{Index, Inner, blocking, resolved, scan};
 use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, path_of};
 use crate::warehouse::silence;
 
-/// Seconds to wait when the request does not say.
+/// Default timeout in seconds.
 const PATIENCE_SECONDS: u32 = 60;
 
-/// Files that overtake everything when somebody waits for them; more are brought in faster by one long run.
+/// Maximum files that a sync sends to the urgent queue. The background run indexes larger sets faster.
 const MOST_URGENT: usize = 128;
 
-/// How often it is looked whether the files are in, at first and at last.
+/// Initial and maximum interval of the check whether the files are indexed.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// Syncs at work at the same time. Each looks at the catalog four times a second or more until its files are in, also
-/// when whoever asked has gone; programs that write and wait come in dozens, and their syncs end together.
+/// Maximum concurrent syncs. Each polls the catalog at least four times a second until its files are indexed, even
+/// after its caller has left. Programs that write and sync come by the dozen, and their syncs end together.
 const MOST_SYNCS: usize = 256;
 
-/// Their places. A process has one index.
+/// Permits of the syncs. A process has one index.
 static PLACES: Semaphore = Semaphore::const_new(MOST_SYNCS);
 
 impl Index {
-    /// Waits until everything that changed before the call is searchable, and what is gone no longer is.
+    /// Waits until everything that changed before the call is searchable, and everything deleted is not.
     ///
     /// # Errors
-    /// [`ErrorCode::DeadlineExceeded`] when it takes longer than the request allows, [`ErrorCode::FailedPrecondition`] while
-    /// indexing pauses, [`ErrorCode::NotFound`] for a path that lies in no root, [`ErrorCode::ResourceExhausted`] at once
-    /// when too many wait.
+    /// [`ErrorCode::DeadlineExceeded`] if it takes longer than the request allows, [`ErrorCode::FailedPrecondition`]
+    /// while indexing is paused, [`ErrorCode::NotFound`] for a path in no root, and [`ErrorCode::ResourceExhausted`] at
+    /// once if too many syncs wait.
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         let begun = Instant::now();
         let seconds = request.timeout_seconds.unwrap_or(PATIENCE_SECONDS);
         let patience = Duration::from_secs(seconds.into());
         let inner = self.inner.clone();
         let place = PLACES.try_acquire().map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_SYNCS} syncs wait already"))
-                .hint("try again in a second; one sync is enough for all that was written before it")
+            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_SYNCS} syncs are waiting"))
+                .hint("try again in a second; one sync covers everything written before it")
         })?;
-        // In the background's runtime, so that it does not end half way when the caller goes.
+        // In the background runtime, so that it completes when the caller leaves.
         let work = self.inner.background.spawn(async move {
             let _place = place;
-            // Whoever waits hears first what stands in the way.
+            // The extra interval lets the caller's timeout report the problem first.
             bring_in(&inner, request.path.as_deref(), begun + patience + LOOKS.1).await
         });
         let files = match tokio::time::timeout(patience, work).await {
@@ -70,34 +70,34 @@ impl Index {
     }
 }
 
-/// Since when each root is watched, and when it was last walked: of what changed before its watch, events tell nothing.
+/// When each root was first watched and last walked. Events do not report changes from before the watch.
 #[derive(Default)]
 pub(crate) struct Walks(Mutex<HashMap<RootId, Stand>>);
 
 #[derive(Clone, Copy, Default)]
 struct Stand {
     watched: Option<Instant>,
-    /// When the last walk of all of it began.
+    /// When its last complete walk began.
     walked: Option<Instant>,
 }
 
 impl Walks {
-    /// A root is going to be watched anew: until it is, nothing is known.
+    /// Forgets a root that is about to be watched anew.
     pub(crate) fn forget(&self, id: RootId) {
         self.stands().remove(&id);
     }
 
-    /// A root is watched from now on.
+    /// Records that a root is watched from now on.
     pub(crate) fn watched(&self, id: RootId) {
         self.stands().entry(id).or_default().watched = Some(Instant::now());
     }
 
-    /// The catalog has what a walk of all of a root saw that began then.
+    /// Records that the catalog has the result of a complete walk that began at `begun`.
     pub(crate) fn walked(&self, id: RootId, begun: Instant) {
         self.stands().entry(id).or_default().walked = Some(begun);
     }
 
-    /// Says whether a root was walked since it is watched.
+    /// Returns whether a complete walk began after the root was watched.
     fn is_caught_up(&self, id: RootId) -> bool {
         let stand = self.stands().get(&id).copied().unwrap_or_default();
         stand.watched.zip(stand.walked).is_some_and(|(watched, walked)| walked >= watched)
@@ -109,7 +109,7 @@ impl Walks {
 }
 
 impl Inner {
-    /// Walks a root that was not walked since it is watched, unless somebody else does so first: the start walks them all.
+    /// Walks a root that was not walked since it is watched. Another task may do so first: startup walks every root.
     async fn catch_up(&self, root: &Root) -> Result<()> {
         let _scanning = self.scanning.lock().await;
         if self.walks.is_caught_up(root.id) {
@@ -118,7 +118,7 @@ impl Inner {
         self.scan_alone(root, None, false, &self.shutdown).await.map(drop)
     }
 
-    /// Looks at what events do not tell of a root, or of this part of it. `seen` says whether all events so far were taken up.
+    /// Finds changes of a root, or of a part of it, that events missed. `seen`: all events so far were applied.
     async fn look(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
         self.check_answers(root)?;
         let is_watched = seen && self.watching.tells_all(root.id);
@@ -142,24 +142,24 @@ impl Inner {
             format!("not everything is searchable after {seconds} s: {pending} files are still to be read"),
         )
         .hint(match self.degraded().values().next() {
-            Some(problem) => format!("{problem}; `vic status` says it as long as it is so"),
-            None => "wait longer with `vic sync --timeout`; `vic status` says what is going on".into(),
+            Some(problem) => format!("{problem}; `vic status` shows it while it lasts"),
+            None => "wait longer with `vic sync --timeout`; `vic status` shows the progress".into(),
         })
     }
 }
 
-/// Returns how many files had changed.
+/// Makes all changes searchable and returns how many files had changed.
 async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Result<u64> {
     if inner.gate.pause().is_some() {
         return Err(Error::new(ErrorCode::FailedPrecondition, "indexing is paused, so nothing new becomes searchable")
-            .hint("`vic resume` goes on; `vic status` says until when it waits"));
+            .hint("`vic resume` ends the pause; `vic status` shows how long it lasts"));
     }
     if inner.tables.is_switching() {
         return Err(Error::new(
             ErrorCode::FailedPrecondition,
-            "another model's index is being built, and answers later",
+            "the index of another model is being built and does not answer queries yet",
         )
-        .hint("`vic jobs` shows how far it is"));
+        .hint("`vic jobs` shows its progress"));
     }
     let mut scopes = scopes(&inner.roots().await?, path).await?;
     let mut away = Vec::new();
@@ -167,12 +167,12 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
     for (root, within) in &scopes {
         match inner.look(root, within.as_ref(), seen).await {
             Ok(()) => (),
-            // A root that is away is searchable as it was; the status tells of it.
+            // An unavailable root is searchable as it was; the status reports it.
             Err(_) if path.is_none() && !inner.is_there(root.id).await? => away.push(root.id),
             Err(error) => return Err(error),
         }
     }
-    // What is still to be read of it has to wait until it is back, as has what is mounted in another and does not answer.
+    // Its pending files wait until it is back, as do those on an unresponsive mount in another root.
     scopes.retain(|(root, _)| !away.contains(&root.id));
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
@@ -186,7 +186,7 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
     Ok(files)
 }
 
-/// What is still to be read of these, save where a disk does not answer.
+/// Returns the pending files in these scopes, except those on disks that do not respond.
 fn pending(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<FileId>> {
     let (mut pending, mut silent) = (Vec::new(), HashSet::new());
     for (root, within) in scopes {
@@ -199,12 +199,12 @@ fn pending(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<
     Ok(pending)
 }
 
-/// Waits until these are in, or nobody waits any more.
+/// Waits until these files are no longer pending, or `until` is reached.
 async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Result<()> {
     let mut pause = LOOKS.0;
     while Instant::now() < until {
         let (catalog, missing) = (inner.catalog.clone(), inner.missing.clone());
-        // What is known and not there cannot be searched, and nobody knows whether it comes back.
+        // A vanished file cannot be searched and may never come back.
         files = blocking(move || missing.without(&catalog, catalog.still_pending(files)?)).await?;
         if files.is_empty() {
             return Ok(());
@@ -218,10 +218,10 @@ async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Resu
     Err(Error::new(ErrorCode::DeadlineExceeded, "the files are still to be read"))
 }
 
-/// The part of each root that is asked for.
+/// Returns the part of each root that the request covers.
 async fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
     let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
-    // It may just have been deleted: then the caller's word for it has to do.
+    // The path may just have been deleted: then it is used as given.
     let path = resolved(&path_of(path)).await;
     if silence::holds(&path) {
         return Err(no_answer(&path));
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_caught_up_by_a_walk_that_began_after_its_watch() {
+    fn root_is_caught_up_by_walk_after_its_watch() {
         let walks = Walks::default();
         let early = Instant::now();
         assert!(!walks.is_caught_up(1));
@@ -253,7 +253,7 @@ mod tests {
         assert!(walks.is_caught_up(1) && !walks.is_caught_up(2));
         walks.forget(1);
         walks.walked(1, Instant::now());
-        assert!(!walks.is_caught_up(1), "a walk alone tells nothing of later");
+        assert!(!walks.is_caught_up(1), "a walk does not cover later changes");
         walks.watched(1);
         assert!(!walks.is_caught_up(1));
     }

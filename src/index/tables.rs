@@ -1,7 +1,7 @@
-//! Which table answers and which one is being built.
+//! Tables: which one answers queries and which one is being built.
 //!
-//! Vectors of different models are never compared, so each model has a table of its own. Normally one table does both.
-//! After a change of model the old one goes on answering, with its own embedder, until every file is in the new one.
+//! Vectors of different models cannot be compared, so each model has its own table. Normally one table does both. After
+//! a change of model the old table answers, with its own embedder, until every file is in the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,26 +13,26 @@ use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
 use crate::store::{LanceStore, Store, StoreStats};
 
-/// Rows outside the keyword index that a job may leave to its next commit, at least: scanned in some ten milliseconds.
+/// Minimum number of rows that a job may leave outside the keyword index: scanning them takes about ten milliseconds.
 const CATCH_UP_ROWS: u64 = 10_000;
-/// The same at most. Measured on a busy machine: with 225,000 such rows of a million a question took seven seconds.
+/// Maximum number of such rows. On a busy machine a query took seven seconds with 225,000 such rows of a million.
 const MOST_UNINDEXED_ROWS: u64 = 30_000;
-/// The same while somebody asks. A question opens the file of every commit that has such rows, and those of single files that
-/// were saved are commits of their own: 350 of them make it some 3 ms longer.
+/// Maximum number of such rows while queries run. A query opens the file of every commit with such rows, and each saved
+/// file is a commit: 350 of them cost about 3 ms.
 pub(crate) const ATTENDED_ROWS: u64 = 20;
-/// Fragments that a job may leave to its next commit while somebody asks.
+/// Fragments that a job may leave while queries run.
 const MOST_FRAGMENTS: u64 = 100;
 
-/// Catalog key of the fingerprint whose table answers.
+/// Catalog key of the fingerprint of the table that answers.
 const SERVING: &str = "serving_fingerprint";
 /// Catalog key of the dimension of that table.
 const SERVING_DIMENSION: &str = "serving_dimension";
-/// Catalog key of the embedding settings (JSON) of that table, to open its embedder again.
+/// Catalog key of the embedding settings (JSON) of that table, to reopen its embedder.
 const SERVING_MODEL: &str = "serving_model";
-/// Catalog key of the fingerprint whose table is being built beside it.
+/// Catalog key of the fingerprint of the table being built.
 const BUILDING: &str = "building_fingerprint";
 
-/// Returns fingerprint and dimension of the table that answers; None before there is one.
+/// Returns fingerprint and dimension of the table that answers, `None` before there is one.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -41,8 +41,8 @@ pub fn serving_table(catalog: &Catalog) -> Result<Option<(String, usize)>> {
     Ok(catalog.meta_get(SERVING)?.zip(dimension))
 }
 
-/// Says whether another model's table is being built beside the one that answers: what the catalog says of files is true of
-/// that one then.
+/// Returns whether another model's table is being built beside the one that answers. The catalog then describes the
+/// table being built.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -56,12 +56,12 @@ pub fn is_building(catalog: &Catalog) -> Result<bool> {
 pub struct Served {
     /// The table.
     pub store: Arc<dyn Store>,
-    /// Makes vectors of questions. None when the model of an old table cannot be loaded any more: then only the keyword
-    /// leg answers until the new table is complete.
+    /// Embeds queries. `None` if the model of an old table cannot be loaded: then only keyword search works until the
+    /// new table is complete.
     pub embedder: Option<Arc<dyn Embedder>>,
 }
 
-/// The two roles, shared by everybody.
+/// The tables in their two roles.
 pub(crate) struct Tables {
     catalog: Catalog,
     directory: std::path::PathBuf,
@@ -82,9 +82,9 @@ struct Old {
 }
 
 impl Tables {
-    /// Opens the table of `embedder`, and beside it the one that answered before if that is another.
+    /// Opens the table of `embedder`, and beside it the table that answered before, if that is another.
     ///
-    /// `model` is a text from which `open_old` can open the embedder of an old table again.
+    /// `model` is a text from which `open_old` can reopen the embedder of an old table.
     pub(crate) async fn open<F>(
         catalog: &Catalog,
         directory: &Path,
@@ -98,7 +98,7 @@ impl Tables {
         let fingerprint = embedder.fingerprint().to_string();
         let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
         if target.has_lost() {
-            // What the catalog says of these files may be true of rows that are gone.
+            // The catalog may describe rows of these files that are lost.
             catalog.requeue(&RequeueScope::All)?;
             target.accept_loss().await?;
         }
@@ -144,24 +144,24 @@ impl Tables {
         Table { target: self.target.clone(), old: self.old().map(|it| it.store) }
     }
 
-    /// Returns what of the tables was damaged at start, under its new names.
+    /// Returns the new paths of tables that were damaged at startup.
     pub(crate) fn set_aside(&self) -> Vec<std::path::PathBuf> {
         let old = self.old().map(|it| it.store);
         let both = [Some(self.target.clone()), old];
         both.into_iter().flatten().flat_map(|it| it.set_aside().to_vec()).collect()
     }
 
-    /// Says whether another model's table still answers.
+    /// Returns whether another model's table still answers.
     pub(crate) fn is_switching(&self) -> bool {
         self.old().is_some()
     }
 
-    /// Returns why another model's table that answers is asked for words alone, if it is.
+    /// Returns why the answering table of another model supports keyword search only, if so.
     pub(crate) fn old_problem(&self) -> Option<String> {
         self.old()?.problem
     }
 
-    /// Lets the new table answer, and drops the old one. Called when no file is pending.
+    /// Makes the new table answer and drops the old one. The caller has checked that no file is pending.
     pub(crate) async fn switch(&self) -> Result<()> {
         let Some(old) = self.old() else { return Ok(()) };
         answers_from_now_on(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
@@ -176,21 +176,21 @@ impl Tables {
     }
 }
 
-/// The embedder of a table, or why it has none. A server may have another model under that name by now: its vectors would mean
-/// nothing here.
+/// Returns the embedder of a table, or why it has none. A server may use the same name for another model, and its
+/// vectors would not be comparable.
 fn of_the_model(opened: Result<Arc<dyn Embedder>>, fingerprint: &str) -> (Option<Arc<dyn Embedder>>, Option<String>) {
     let problem = match opened {
         Ok(embedder) if embedder.fingerprint() == fingerprint => return (Some(embedder), None),
-        Ok(_) => "another model has its name by now".to_string(),
-        Err(Error { message, hint: Some(cure), .. }) => format!("{message}; {cure}, and start the daemon again"),
+        Ok(_) => "another model now has this name".to_string(),
+        Err(Error { message, hint: Some(cure), .. }) => format!("{message}; {cure}, and restart the daemon"),
         Err(Error { message, .. }) => message,
     };
-    tracing::warn!("the model of the index that answers cannot be loaded: {problem}");
+    tracing::warn!("cannot load the model of the index that answers queries: {problem}");
     (None, Some(problem))
 }
 
-/// Back at the model that answers while another was being built: files that changed meanwhile went to the other table
-/// only, so every file is looked at again. The vector cache makes that cheap.
+/// Returns to the model that answers while another was being built. Changed files went to the other table only, so
+/// every file is requeued. The vector cache makes that cheap.
 fn abandon_building(catalog: &Catalog) -> Result<()> {
     if catalog.meta_get(BUILDING)?.is_none_or(|it| it.is_empty()) {
         return Ok(());
@@ -199,25 +199,25 @@ fn abandon_building(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(BUILDING, "")
 }
 
-/// Removes the tables of models that neither answer nor are being built: nobody asks them, and nothing that is purged would
-/// leave them. Whatever else lies there is not vic's.
+/// Drops the tables of models that neither answer nor are being built: no query reads them, and purges would not reach
+/// them. Other files in the directory are not vic's and stay.
 async fn drop_others(directory: &Path, kept: &[&String]) {
     let kept: Vec<String> = kept.iter().map(|it| LanceStore::table_of(it)).collect();
     let dropped = async {
         let mut tables = LanceStore::tables(directory).await?;
         tables.retain(|it| LanceStore::is_of_a_model(it) && !kept.contains(it));
         for table in tables {
-            tracing::info!(table, "the index of a model that is not used any more goes");
+            tracing::info!(table, "removing the index of an unused model");
             LanceStore::drop_table(directory, &table).await?;
         }
         Ok::<_, crate::error::Error>(())
     };
     if let Err(error) = dropped.await {
-        tracing::warn!(%error, "the index of a model that is not used any more could not be removed; the next start tries again");
+        tracing::warn!(%error, "cannot remove the index of an unused model; the next start tries again");
     }
 }
 
-/// Notes which table answers, and that none is being built: all at once, as half of it would be true of no table.
+/// Saves which table answers and that none is being built, in one transaction: half of it would match no table.
 fn answers_from_now_on(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
     catalog.meta_set_all(&[
         (SERVING_DIMENSION, &dimension.to_string()),
@@ -227,7 +227,7 @@ fn answers_from_now_on(catalog: &Catalog, fingerprint: &str, dimension: usize, m
     ])
 }
 
-/// The writing end: everything goes to the table of the present model; what is deleted leaves the old one too.
+/// The write side: writes go to the table of the current model; deletions also go to the old one.
 #[derive(Clone)]
 pub(crate) struct Table {
     target: Arc<LanceStore>,
@@ -243,18 +243,18 @@ impl Table {
         self.target.replace(files).await
     }
 
-    /// Replaces the chunks of a file whose ordinals lie in that range; returns how many chunks the file has then.
+    /// Replaces the chunks of a file with ordinals in that range. Returns how many chunks the file has then.
     pub(crate) async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64> {
         self.target.replace_part(file, ordinals).await
     }
 
-    /// Says whether all of these chunks of a file are there.
+    /// Returns whether the table has all these chunks of a file.
     pub(crate) async fn holds(&self, file: FileId, chunks: &[ChunkId]) -> Result<bool> {
         let ids: Vec<(FileId, ChunkId)> = chunks.iter().map(|it| (file, it.clone())).collect();
         Ok(self.target.chunks(&ids).await?.len() == ids.len())
     }
 
-    /// Copies the chunks of files to others with the same content; returns how many each has.
+    /// Copies the chunks of files to others with the same content. Returns how many each has.
     pub(crate) async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         if copies.is_empty() {
             return Ok(Vec::new());
@@ -262,29 +262,29 @@ impl Table {
         self.target.copy(copies).await
     }
 
-    /// Says whether chunks may be there for a while without their vectors. Not while another model's table answers: this one
-    /// is to be whole when it takes over. Nor in one that is too large for memory, whose approximate index is made of what
-    /// vectors there are.
+    /// Returns whether chunks may temporarily have no vectors. Not while another model's table answers: this one must
+    /// be complete when it takes over. Not in a table too large for memory: its approximate index is built from the
+    /// existing vectors.
     pub(crate) fn may_wait_for_vectors(&self) -> bool {
         self.old.is_none() && self.target.compares_in_memory()
     }
 
-    /// Number of chunks that the table has.
+    /// Returns the number of chunks in the table.
     pub(crate) fn chunk_count(&self) -> u64 {
         self.target.chunk_count()
     }
 
-    /// Says whether the table has chunks of a file.
+    /// Returns whether the table has chunks of a file.
     pub(crate) fn knows(&self, file: FileId) -> bool {
         self.target.has(file)
     }
 
-    /// Returns all chunks of these files, in no order.
+    /// Returns all chunks of these files, unordered.
     pub(crate) async fn chunks_of(&self, files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
         self.target.chunks_of(files).await
     }
 
-    /// Deletes the chunks of these files everywhere.
+    /// Deletes the chunks of these files from both tables.
     pub(crate) async fn clear(&self, files: &[FileId]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -295,7 +295,7 @@ impl Table {
         self.target.delete(files).await
     }
 
-    /// Files of which a vector was damaged when the table was opened.
+    /// Returns the files with vectors that were damaged when the table was opened.
     pub(crate) fn damaged(&self) -> &BTreeSet<FileId> {
         self.target.damaged()
     }
@@ -305,7 +305,7 @@ impl Table {
         self.target.rows_by_file()
     }
 
-    /// Returns the number of versions that are kept.
+    /// Returns the number of versions on disk.
     pub(crate) fn version_count(&self) -> Result<u64> {
         self.target.version_count()
     }
@@ -315,11 +315,11 @@ impl Table {
         self.target.stats().await
     }
 
-    /// Brings the indexes up to date when a job has outrun them by a good part of the table. What they do not cover is
-    /// scanned for every question, and a job may take hours.
+    /// Updates the indexes if a job has outrun them by a large part of the table. Uncovered rows are scanned by every
+    /// query, and a job may take hours.
     ///
-    /// Where somebody asks meanwhile, the words of what is new are indexed after almost every commit, which takes a tenth of
-    /// a second; the rest of upkeep waits until there are many fragments.
+    /// While queries run, new rows are added to the keyword index after almost every commit, which takes a tenth of a
+    /// second. The other maintenance waits until there are many fragments.
     pub(crate) async fn catch_up(&self) {
         let outcome = match self.stats().await {
             Ok(stats) if stats.unindexed_rows > (stats.chunks / 4).clamp(CATCH_UP_ROWS, MOST_UNINDEXED_ROWS) => {
@@ -333,19 +333,19 @@ impl Table {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::warn!(%error, "upkeep of the index failed; it is tried again when the job ends");
+            tracing::warn!(%error, "upkeep of the index failed; it is retried when the job ends");
         }
     }
 
-    /// Reads what every question needs into memory.
+    /// Loads into memory what every query needs.
     pub(crate) async fn warm(&self) {
         let answers = self.old.as_ref().unwrap_or(&self.target);
         if let Err(error) = answers.warm().await {
-            tracing::warn!(%error, "the first questions will be slow");
+            tracing::warn!(%error, "the first queries will be slow");
         }
     }
 
-    /// Rewrites whatever holds deleted rows, in either table; returns for each the version before which all are to go.
+    /// Rewrites everything with deleted rows in both tables. Returns per table the version before which all must go.
     pub(crate) async fn purge(&self) -> Result<Vec<(Arc<LanceStore>, u64)>> {
         let mut versions = Vec::new();
         for store in self.old.iter().chain([&self.target]) {
@@ -354,7 +354,7 @@ impl Table {
         Ok(versions)
     }
 
-    /// Drops the versions before these that nobody reads; says whether all are gone.
+    /// Prunes the versions before these that no read holds. Returns whether all are gone.
     pub(crate) async fn prune_before(&self, versions: &[(Arc<LanceStore>, u64)]) -> Result<bool> {
         let mut are_gone = true;
         for (store, version) in versions {
@@ -363,22 +363,22 @@ impl Table {
         Ok(are_gone)
     }
 
-    /// Drops old versions of the table.
+    /// Prunes old versions of the table.
     pub(crate) async fn prune(&self) -> Result<()> {
         self.target.prune().await
     }
 
-    /// Says whether somebody asks these days.
+    /// Returns whether queries ran recently.
     pub(crate) fn is_asked(&self) -> bool {
         self.target.is_asked()
     }
 
-    /// Brings the indexes of the table up to date.
+    /// Runs full maintenance of the table.
     pub(crate) async fn upkeep(&self) -> Result<()> {
         self.target.upkeep().await
     }
 
-    /// Has the keyword index cover all rows, and does nothing else of upkeep.
+    /// Adds all rows to the keyword index, without other maintenance.
     pub(crate) async fn cover_words(&self) -> Result<()> {
         self.target.cover_words().await
     }
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use crate::index::tests::Fake;
 
-    /// Opens the tables of a directory for one model after the other; gives what is in it then.
+    /// Opens the tables of a directory for one model after the other. Returns what the directory then contains.
     async fn tables_after(dir: &Path, models: &[&'static str]) -> (Catalog, Vec<String>) {
         let (catalog, index) = (Catalog::open(&dir.join("catalog.sqlite")).unwrap(), dir.join("index"));
         for model in models {
@@ -400,18 +400,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_index_of_a_model_that_neither_answers_nor_is_built_goes_and_nothing_else_does() {
+    async fn index_of_unused_model_is_dropped_and_foreign_files_stay() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b, c) = ("aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc");
         assert_eq!(tables_after(dir.path(), &[a, b]).await.1.len(), 2);
-        // Of somebody else.
+        // A table of another program.
         std::fs::create_dir(dir.path().join("index/mine.lance")).unwrap();
         assert_eq!(tables_after(dir.path(), &[c]).await.1, ["chunks_aaaaaaaaaaaa", "chunks_cccccccccccc", "mine"]);
         assert_eq!(tables_after(dir.path(), &[a]).await.1, ["chunks_aaaaaaaaaaaa", "mine"]);
     }
 
     #[tokio::test]
-    async fn the_index_that_answers_stays_also_where_it_is_noted_as_being_built() {
+    async fn answering_index_stays_if_marked_as_being_built() {
         let dir = tempfile::tempdir().unwrap();
         let (catalog, _) = tables_after(dir.path(), &["aaaaaaaaaaaa"]).await;
         catalog.meta_set(BUILDING, "aaaaaaaaaaaa").unwrap();
@@ -419,8 +419,8 @@ mod tests {
         assert_eq!(catalog.meta_get(BUILDING).unwrap().as_deref(), Some(""));
     }
 
-    /// Opens the tables of a directory that was last used with model `aaaaaaaaaaaa`; says whether the old table has an
-    /// embedder when its settings now give the model `reopened`, or else why not.
+    /// Opens the tables of a directory last used with model `aaaaaaaaaaaa`, with settings that now give the model
+    /// `reopened`. Returns why the old table has no embedder, if so.
     async fn old_table_with(reopened: Result<&'static str>) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
@@ -441,13 +441,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_old_table_is_asked_with_its_own_model_and_never_with_another_of_that_name() {
+    async fn old_table_uses_its_own_model_only() {
         assert_eq!(old_table_with(Ok("aaaaaaaaaaaa")).await, None);
         assert!(old_table_with(Ok("cccccccccccc")).await.unwrap().contains("another model"));
     }
 
     #[tokio::test]
-    async fn why_the_model_of_an_old_table_cannot_be_loaded_is_told_with_the_cure_until_the_new_one_answers() {
+    async fn missing_old_model_is_reported_with_hint_until_switch() {
         let missing = Error::not_found("a file of `m` is missing").hint("run `vic models pull m`");
         let told = old_table_with(Err(missing)).await.unwrap();
         assert!(told.contains("a file of `m` is missing") && told.contains("vic models pull m"), "{told}");

@@ -1,5 +1,4 @@
-//! What goes on by itself in an index: over a folder of its own, with an embedder that needs no model and readers that are
-//! scripts.
+//! Background work of an index over its own folder, with an embedder that needs no model and scripted readers.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,7 +18,7 @@ use crate::model::{
     NETWORKS_UNLOADED, OcrMode, PauseRequest, Pieces, Reason, Tier, TokenCounter,
 };
 
-/// Long enough for anything that happens by itself, also on a busy machine.
+/// Long enough for any background work, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An embedder whose model has this fingerprint.
@@ -60,7 +59,7 @@ impl Embedder for Fake {
     }
 }
 
-/// Opens the index of a folder with a model of this fingerprint; one whose roots are watched if `watch` is `1`.
+/// Opens the index of a folder with a model of this fingerprint. Watches the roots if `watch` is `1`.
 async fn open(
     folder: &Path,
     fingerprint: &'static str,
@@ -83,7 +82,7 @@ async fn open(
         skills: Arc::new(skills),
         evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
         book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
-        // Not those of the checkout.
+        // Not the models of the checkout.
         models: ModelStore::new(vec![folder.join("nowhere")]),
         config,
     };
@@ -91,7 +90,7 @@ async fn open(
     (Index::open(parts, shutdown.clone()).await.unwrap(), shutdown)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {
@@ -102,7 +101,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_model_takes_over_after_a_pause_and_nothing_is_rewritten_within_it() {
+async fn new_model_takes_over_after_pause_without_rewrite_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let skills = || scripted::pool(folder.path(), "", &Ok(Document::default()));
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills(), "0").await;
@@ -121,22 +120,22 @@ async fn a_new_model_takes_over_after_a_pause_and_nothing_is_rewritten_within_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_of_skills_that_have_rested_go_while_pictures_wait() {
+async fn idle_skill_workers_end_while_files_are_queued() {
     let folder = tempfile::tempdir().unwrap();
     let skills = scripted::pool(folder.path(), "", &Ok(Document::default())).resting(Duration::ZERO);
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills, "0").await;
     let inner = &index.inner;
-    // As in a pause, or beside a job whose pictures are being read.
+    // As in a pause, or while a job runs OCR.
     let _lane = inner.pictures.lane.lock().await;
     inner.pictures.push("", 7, false);
     inner.pictures.arrived.notify_one();
     let job = SkillJob { skill: "any".into(), seconds: 20, ..SkillJob::default() };
     inner.skills.run_skill(tempfile::tempfile().unwrap(), "a.png", job).await.unwrap();
-    until("it rests on", || inner.skills.at_rest() == 0).await;
+    until("the worker stays", || inner.skills.at_rest() == 0).await;
     shutdown.cancel();
 }
 
-/// The chunks of a file that is one of a line.
+/// Returns the chunks of a file with one line.
 fn chunks_of(file_id: FileId) -> FileChunks {
     let chunk = Chunk {
         id: ChunkId(format!("{file_id:032x}")),
@@ -178,14 +177,14 @@ impl Scene {
         Scene { index, shutdown, dir }
     }
 
-    /// From now on the skills say something else.
+    /// Changes the reply of the skills.
     fn have_skills_say(&self, says: &Result<Document, ExtractFailure>) {
         let aside = self.folder("aside");
         drop(scripted::pool(&aside, "", says));
         std::fs::rename(aside.join("reply"), self.dir.path().join("skills/reply")).unwrap();
     }
 
-    /// Puts something where what reads pictures is looked for.
+    /// Puts empty files in place of the OCR library and models.
     fn have_models(&self) {
         for name in ["onnxruntime", "ppocr"] {
             let entry = self.index.inner.models.entry(name).unwrap();
@@ -195,12 +194,12 @@ impl Scene {
         }
     }
 
-    /// Saves a file, and waits until it was read and found to hold no text.
+    /// Saves a file, and waits until it was read without text.
     async fn read(&self, path: &Path) -> FileRecord {
         self.save(path).await;
         let record = || self.index.inner.catalog.record_by_path(path).unwrap();
         let is_read = || record().is_some_and(|it| it.reason == Some(Reason::NoText));
-        until("it is read at no time", is_read).await;
+        until("it is never read", is_read).await;
         record().unwrap()
     }
 
@@ -212,7 +211,7 @@ impl Scene {
         self.index.inner.catalog.meta_get("purge_asked_ms").unwrap().is_some_and(|it| !it.is_empty())
     }
 
-    /// Makes a folder beside the index.
+    /// Creates a folder beside the index.
     fn folder(&self, name: &str) -> PathBuf {
         let path = self.dir.path().canonicalize().unwrap().join(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -223,24 +222,24 @@ impl Scene {
         self.index.inner.catalog.record_by_path(path).unwrap().map(|it| it.id)
     }
 
-    /// Saves a file, and waits until it is known.
+    /// Saves a file, and waits until the catalog has it.
     async fn save(&self, path: &Path) {
         std::fs::write(path, "The observatory opens on Fridays.").unwrap();
-        until("it is known at no time", || self.id(path).is_some()).await;
+        until("it is never in the catalog", || self.id(path).is_some()).await;
     }
 }
 
 #[tokio::test]
-async fn text_that_was_stored_and_never_marked_leaves_the_disk_with_its_root() {
+async fn unmarked_stored_text_is_purged_with_its_root() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
-    // Whatever is read meanwhile does not get into the way.
+    // No other run reads the file meanwhile.
     let _engine = inner.engine.lock().await;
     let _urgent = inner.overtaking.write().await;
     scene.save(&folder.join("notes.md")).await;
     let file = scene.id(&folder.join("notes.md")).unwrap();
-    // Vic was killed before the catalog heard of it.
+    // Vic was killed before it marked the file.
     inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
     scene.index.remove_root(&folder).await.unwrap();
     assert!(!inner.tables.writing().knows(file));
@@ -248,7 +247,7 @@ async fn text_that_was_stored_and_never_marked_leaves_the_disk_with_its_root() {
 }
 
 #[tokio::test]
-async fn what_cannot_leave_the_index_with_its_root_is_told_and_leaves_it_later_by_itself() {
+async fn failed_delete_with_root_is_reported_and_retried() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
@@ -265,11 +264,11 @@ async fn what_cannot_leave_the_index_with_its_root_is_told_and_leaves_it_later_b
     assert!(inner.tables.writing().knows(file) && scene.tells("cannot delete from the index"));
     database.execute_batch("DROP TRIGGER refuses").unwrap();
     until("it stays in the index", || !inner.tables.writing().knows(file)).await;
-    until("it is told for ever", || !scene.tells("cannot delete from the index")).await;
+    until("it is reported for ever", || !scene.tells("cannot delete from the index")).await;
 }
 
 #[tokio::test]
-async fn what_was_to_leave_the_index_when_vic_ended_leaves_it_at_the_next_start() {
+async fn pending_tombstones_are_deleted_at_next_start() {
     let scene = Scene::new().await;
     let folder = scene.folder("files");
     let root = scene.index.add_root(&folder).await.unwrap();
@@ -278,12 +277,12 @@ async fn what_was_to_leave_the_index_when_vic_ended_leaves_it_at_the_next_start(
     scene.shutdown.cancel();
     let skills = scripted::pool(&scene.folder("skills"), "", &Ok(Document::default()));
     let (index, shutdown) = open(scene.dir.path(), "aaaaaaaaaaaa", skills, "1").await;
-    until("it waits for something else to change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
+    until("it waits for another change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
     shutdown.cancel();
 }
 
 #[tokio::test]
-async fn what_a_skill_found_in_a_file_that_was_left_out_meanwhile_gets_into_no_index_and_leaves_the_disk() {
+async fn skill_evidence_of_excluded_file_is_purged() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
@@ -302,10 +301,10 @@ async fn what_a_skill_found_in_a_file_that_was_left_out_meanwhile_gets_into_no_i
 }
 
 #[tokio::test]
-async fn pictures_that_cannot_be_read_wait_and_are_read_by_themselves_when_they_can_be() {
+async fn failed_ocr_files_stay_queued_and_are_read_later() {
     let unloaded = ExtractFailure { reason: Reason::UnsupportedType, detail: format!("{NETWORKS_UNLOADED}: why") };
     let unread = ExtractFailure { reason: Reason::Io, detail: "no worker could be started".into() };
-    for (failure, told) in [(unloaded, "vic models pull"), (unread, "cannot index what pictures say")] {
+    for (failure, told) in [(unloaded, "vic models pull"), (unread, "cannot index OCR text")] {
         let scene = Scene::whose_skills_say(&Err(failure)).await;
         scene.have_models();
         let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
@@ -313,30 +312,30 @@ async fn pictures_that_cannot_be_read_wait_and_are_read_by_themselves_when_they_
         let file = scene.read(&folder.join("scan.png")).await.id;
         inner.pictures.push("", file, false);
         inner.pictures.arrived.notify_one();
-        until("nobody tells", || scene.tells(told)).await;
+        until("it is not reported", || scene.tells(told)).await;
         scene.have_skills_say(&Ok(Document::default()));
-        until("it is told for ever", || !scene.tells(told)).await;
+        until("it is reported for ever", || !scene.tells(told)).await;
         until("it waits for ever", || !inner.pictures.has(file)).await;
     }
 }
 
 #[tokio::test]
-async fn pictures_wait_for_networks_that_are_not_there_yet() {
+async fn files_stay_queued_until_ocr_models_are_installed() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     let file = scene.read(&folder.join("scan.png")).await.id;
     inner.pictures.push("", file, false);
     inner.pictures.arrived.notify_one();
-    until("nobody tells", || scene.tells("vic models pull")).await;
+    until("it is not reported", || scene.tells("vic models pull")).await;
     assert!(inner.pictures.has(file));
     scene.have_models();
-    until("it is told for ever", || !scene.tells("vic models pull")).await;
+    until("it is reported for ever", || !scene.tells("vic models pull")).await;
     until("it waits for ever", || !inner.pictures.has(file)).await;
 }
 
 #[tokio::test]
-async fn pictures_of_a_file_that_the_index_does_not_have_yet_wait_until_it_has() {
+async fn ocr_waits_until_file_is_in_index() {
     let scene = Scene::new().await;
     scene.have_models();
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
@@ -348,7 +347,7 @@ async fn pictures_of_a_file_that_the_index_does_not_have_yet_wait_until_it_has()
     inner.pictures.push("a job that has ended", file, false);
     let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
     lane::read(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
-    assert!(inner.pictures.has(file), "it is as if nobody had asked");
+    assert!(inner.pictures.has(file), "the request is lost");
     drop((engine, urgent));
     until("it waits for ever", || !inner.pictures.has(file)).await;
     let hash = inner.catalog.records(&[file]).unwrap()[0].hash.unwrap();
@@ -356,7 +355,7 @@ async fn pictures_of_a_file_that_the_index_does_not_have_yet_wait_until_it_has()
 }
 
 #[tokio::test]
-async fn what_the_watcher_saw_is_noted_before_anybody_reads_it() {
+async fn watched_file_is_recorded_before_it_is_read() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
@@ -368,11 +367,11 @@ async fn what_the_watcher_saw_is_noted_before_anybody_reads_it() {
 }
 
 #[tokio::test]
-async fn folders_are_walked_where_no_job_can_be_noted_and_the_status_tells_why() {
+async fn roots_are_walked_without_job_and_status_reports_why() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
-    // As while nobody runs.
+    // As while no daemon runs.
     inner.unwatch(root.id).await;
     let list = rusqlite::Connection::open(&inner.config.job_db_path).unwrap();
     list.execute_batch("ALTER TABLE jobs RENAME TO away").unwrap();
@@ -385,7 +384,7 @@ async fn folders_are_walked_where_no_job_can_be_noted_and_the_status_tells_why()
 }
 
 #[tokio::test]
-async fn a_root_that_went_away_is_told_of_with_its_path_and_a_cure_whoever_sees_it_first() {
+async fn unavailable_root_is_reported_with_path_and_hint() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
@@ -396,25 +395,25 @@ async fn a_root_that_went_away_is_told_of_with_its_path_and_a_cure_whoever_sees_
     assert!(!told.available && told.problem.contains("vic roots remove"), "{}", told.problem);
     assert!(told.problem.contains(folder.to_str().unwrap()), "{}", told.problem);
     inner.reconcile_roots().await;
-    assert!(!scene.tells("not taken up") && !scene.tells("not walked"), "once is enough: {:?}", scene.index.degraded());
+    assert!(!scene.tells("not indexed before") && !scene.tells("not walked"), "twice: {:?}", scene.index.degraded());
 }
 
 #[tokio::test]
-async fn a_root_that_is_watched_under_its_old_number_is_heard_of_by_the_one_that_took_it_in() {
+async fn root_watched_under_old_id_is_taken_over_by_parent() {
     let scene = Scene::new().await;
     let (inner, child) = (scene.index.inner.clone(), scene.folder("above/child"));
     let old = scene.index.add_root(&child).await.unwrap();
-    // Whoever walks for long still has it in hand when it is taken in, and watches it first.
+    // A long walk still holds the absorbed root, and watches it first.
     let above = inner.catalog.add_root(&scene.folder("above")).unwrap();
     inner.watch(&old).await;
     inner.watch(&above).await;
     scene.save(&child.join("notes.md")).await;
-    until("it is watched under its old number", || !inner.watching.is_whole(old.id)).await;
+    until("it is watched under its old id", || !inner.watching.is_whole(old.id)).await;
     scene.save(&child.join("later.md")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_ends_while_files_change_all_the_time_and_what_it_left_is_read_after_it() {
+async fn run_ends_while_files_keep_changing() {
     let scene = Scene::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
@@ -430,7 +429,7 @@ async fn a_run_ends_while_files_change_all_the_time_and_what_it_left_is_read_aft
             }
         }
     });
-    // Nobody else reads meanwhile.
+    // No other run reads meanwhile.
     let engine = inner.engine.lock().await;
     let mut has_left = false;
     for _ in 0..100 {
@@ -444,5 +443,5 @@ async fn a_run_ends_while_files_change_all_the_time_and_what_it_left_is_read_aft
     changing.abort();
     assert!(changing.await.unwrap_err().is_cancelled());
     drop(engine);
-    until("what it left is read at no time", || inner.catalog.pending_count(None).unwrap() == 0).await;
+    until("skipped files are never read", || inner.catalog.pending_count(None).unwrap() == 0).await;
 }

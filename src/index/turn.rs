@@ -1,7 +1,7 @@
-//! A turn at reading the pictures of one file: calls of a reader, and what they bring, until no page is left.
+//! One OCR slice of a file: repeated worker calls until no page is left or the slice is over.
 //!
-//! A turn is bounded, because a book takes an hour. Between two calls others have the processors, and a pause ends the turn.
-//! What was read by then is kept with the pages that are left, and the next turn goes on there.
+//! A slice is bounded because a book takes an hour. Other work gets the processors between two calls, and a pause ends
+//! the slice. The pages read so far are kept with the list of pages left, and the next slice continues there.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,27 +17,27 @@ use crate::index::{Before, at_file};
 use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MOST_BLOCKS, Reason};
 use crate::{machine, warehouse};
 
-/// The longest that one call to the worker takes. A document of many pages takes many calls.
+/// The longest that one worker call takes. A document of many pages takes many calls.
 const CALL_SECONDS: u32 = 60;
-/// Seconds after which a call begins no second page: in between, others have the processors, and a pause may begin.
+/// Seconds after which a call begins no further page, so that other work gets the processors and a pause may begin.
 const REST_AFTER: u32 = 4;
-/// The longest that a turn takes, however little it may have of the processors: until it ends nobody finds what it has read.
+/// The longest that a slice takes, however small its CPU share: its text is searchable only after it ends.
 const LONGEST_TURN: Duration = Duration::from_secs(600);
-/// Calls of one turn.
+/// Maximum calls per slice.
 const CALLS_OF_A_TURN: usize = 100;
-/// Pages that are asked for in one call, once it is known which are left: each of them is opened before the first is read.
+/// Pages requested per call, once the pages left are known: the worker opens all of them before it reads the first.
 const PAGES_OF_A_CALL: usize = 16;
-/// Text of one file's pictures, as of a file that has its text itself.
+/// Maximum OCR text per file, the same as for extracted text.
 const MOST_TEXT_BYTES: usize = 10 << 20;
 
-/// Who reads, with what it heeds in between.
+/// The OCR worker pool with its throttle and pause.
 pub(super) struct Reader<'a> {
     pub(super) pool: &'a WorkerPool,
     pub(super) pace: &'a Pace,
     pub(super) gate: &'a Gate,
 }
 
-/// How long a reader has worked: what it waited for before is nobody's work.
+/// Measures the work time of a call, without the wait for a worker.
 #[derive(Default)]
 struct Work(OnceLock<Instant>);
 
@@ -58,8 +58,8 @@ impl Witness for Work {
     }
 }
 
-/// Takes a turn at a file that holds this content. None where it holds another, before or afterwards: what was read then is
-/// of no content that was ever there as a whole, and the write itself has it read again.
+/// Runs a slice on a file with this content. Returns `None` if the content differs before or after: the text then
+/// matches no complete content, and the write itself requeues the file.
 pub(super) async fn read_content(
     reader: &Reader<'_>,
     record: &FileRecord,
@@ -82,7 +82,7 @@ pub(super) async fn read_content(
     Ok((before.still_holds(record).await? == Some(true)).then_some(turn))
 }
 
-/// Opens the file if it still holds this; the watcher brings in what it holds else.
+/// Opens the file if it still has this content. The watcher requeues it otherwise.
 async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = at_file(record, move || {
@@ -93,16 +93,16 @@ async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Be
     Ok(opened.await?.flatten())
 }
 
-/// What is known of a file after a turn.
+/// State of a file after a slice.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) read: Document,
-    /// Something was read in this turn, if only that there is nothing.
+    /// The slice read at least one page, even if it was empty.
     pub(super) progressed: bool,
     pub(super) failure: Option<ExtractFailure>,
 }
 
-/// Calls the worker until no page is left, the turn is over, or a pause begins.
+/// Calls the worker until no page is left, the slice is over, or a pause begins.
 async fn read_file(
     &Reader { pool, pace, gate }: &Reader<'_>,
     (file, name): (&File, &str),
@@ -131,7 +131,7 @@ async fn read_file(
     }
 }
 
-/// A turn at what is left of a document; all of it where nothing was read yet.
+/// Runs a slice on the pages left of a document, or on all pages if none was read yet.
 async fn take_turn<W, G>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, goes_on: impl Fn() -> G) -> Turn
 where
     W: Future<Output = Result<Document, ExtractFailure>>,
@@ -140,7 +140,7 @@ where
     let mut turn = Turn { read: begun, progressed: false, failure: None };
     let since = Instant::now();
     for number in 0..CALLS_OF_A_TURN {
-        // The first was let through before the turn began.
+        // The caller already waited for the pause before the first call.
         if number > 0 && (since.elapsed() > LONGEST_TURN || !goes_on().await) {
             break;
         }
@@ -168,7 +168,7 @@ where
     turn
 }
 
-/// Adds what a call read. `rest` are the pages that it was not asked for.
+/// Appends the result of a call. `rest` are the pages that the call did not request.
 fn add(read: &mut Document, part: Document, rest: &[u32]) {
     let before = std::mem::take(read);
     *read = Document { blocks: before.blocks, problems: before.problems, title: before.title.or(part.title), ..part };
@@ -195,7 +195,7 @@ pub(super) mod tests {
     use crate::extract::scripted;
     use crate::model::{Anchor, Block, BlockKind, FileKind};
 
-    /// What a worker says that has read these pages and not those.
+    /// Returns a worker's result with these pages read and those left.
     pub(in crate::index) fn part(read: impl IntoIterator<Item = u32>, left: impl IntoIterator<Item = u32>) -> Document {
         let block = |page| Block {
             kind: BlockKind::Paragraph,
@@ -208,7 +208,7 @@ pub(super) mod tests {
         Document { blocks, truncated: !pages_without_text.is_empty(), pages_without_text, ..Document::default() }
     }
 
-    /// Takes a turn with a worker that has a number of pages and reads so many in a call.
+    /// Runs a slice with a fake worker that has `pages` pages and reads `in_a_call` of them per call.
     async fn turn(begun: Document, pages: u32, in_a_call: usize) -> (Turn, Vec<usize>) {
         let asked = RefCell::new(Vec::new());
         let call = |wanted: Option<Vec<u32>>| {
@@ -222,7 +222,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_book_is_read_in_turns_to_its_last_page() {
+    async fn long_book_is_read_in_slices_to_last_page() {
         let (mut read, mut turns) = (Document::default(), 0);
         while turns == 0 || is_begun(&read) {
             let (turn, asked) = turn(read, 4_500, 200).await;
@@ -236,7 +236,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_to_its_end_or_holds_nothing_is_never_begun_again() {
+    async fn finished_or_empty_document_is_not_partial() {
         for (pages, in_a_call, calls) in [(0, 1, 1), (1, 1, 1), (3, 2, 2)] {
             let (turn, asked) = turn(Document::default(), pages, in_a_call).await;
             assert_eq!((turn.progressed, is_begun(&turn.read), asked.len()), (true, false, calls));
@@ -244,7 +244,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_pause_ends_a_turn_and_keeps_what_was_read() {
+    async fn pause_ends_slice_and_keeps_pages() {
         let calls = Cell::new(0);
         let call = |_| {
             calls.set(calls.get() + 1);
@@ -252,13 +252,13 @@ pub(super) mod tests {
         };
         let turn = take_turn(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
         assert_eq!((turn.read.blocks.len(), turn.progressed, is_begun(&turn.read)), (2, true, true));
-        // It goes on where it was, and one call is made whatever is wanted by then.
+        // It continues after the last page, and makes one call even when a pause begins.
         let turn = take_turn(turn.read, call, || std::future::ready(false)).await;
         assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
     }
 
     #[tokio::test]
-    async fn a_turn_in_which_no_page_is_read_has_failed() {
+    async fn slice_without_progress_fails_with_timeout() {
         let (turn, asked) = turn(part([1], [2, 3]), 3, 0).await;
         assert_eq!((turn.progressed, asked), (false, vec![2]));
         assert_eq!(turn.failure.unwrap().reason, Reason::Timeout);
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn more_text_than_any_document_has_is_the_end() {
+    async fn ocr_ends_at_text_limit() {
         let mut long = part([1], [2, 3]);
         long.blocks[0].text = "x".repeat(MOST_TEXT_BYTES + 1);
         let (turn, _) = turn(long, 3, 1).await;
@@ -274,7 +274,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_read_in_pictures_of_a_file_that_somebody_wrote_to_meanwhile_is_dropped() {
+    async fn ocr_of_file_modified_meanwhile_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("a.png");

@@ -1,4 +1,4 @@
-//! When the table is brought in order: after jobs, after many single changes, and when old versions have aged.
+//! When the table is maintained: after jobs, after many single changes, and when old versions have expired.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,47 +9,47 @@ use crate::error::Result;
 use crate::index::tables::{ATTENDED_ROWS, Table};
 use crate::index::{Inner, blocking};
 
-/// Rows outside the keyword index that make the whole of upkeep worth while.
+/// Rows outside the keyword index from which full maintenance runs.
 const UPKEEP_ROWS: u64 = 2_000;
-/// Rows outside the keyword index that are left there while nobody asks.
+/// Rows left outside the keyword index while no queries run.
 const LEFT_ROWS: u64 = 100;
-/// Fragments from which on reading the table slows down.
+/// Fragments from which reading the table slows down.
 const UPKEEP_FRAGMENTS: u64 = 64;
-/// Versions from which on the old ones are pruned: they keep data alive that was deleted long ago.
+/// Versions from which old ones are pruned: they keep data alive that was deleted long ago.
 const MANY_VERSIONS: u64 = 40;
-/// The same when nothing changes.
+/// The same limit when nothing changes.
 const QUIET_VERSIONS: u64 = 20;
-/// The part whose problem is that the whole of upkeep failed.
+/// Key of the problem that full maintenance failed.
 const WHOLE: &str = "upkeep";
-/// The part whose problem is that words were not indexed.
+/// Key of the problem that new rows were not added to the keyword index.
 const WORDS: &str = "words";
-/// How often somebody looks how many versions there are.
+/// Interval of the check of the version count.
 const LOOK_AT_VERSIONS: Duration = Duration::from_secs(1);
-/// Looks without a change until no row is left outside the keyword index. Of a hundred chunks in it a question takes 2.6 ms,
-/// with one beside it 3.4 ms, and with twenty that were saved one by one 5.7 ms.
+/// Checks without a change until every row is added to the keyword index. A query over a hundred chunks takes 2.6 ms if
+/// all are in it, 3.4 ms with one outside, and 5.7 ms with twenty that were saved one by one.
 const LOOKS_TO_THE_WORDS: u32 = 3;
-/// Looks without a change until even the last old versions are old enough to go: six minutes.
+/// Checks without a change until even the last old versions have expired: six minutes.
 const LOOKS_TO_THE_LAST: u32 = 360;
-/// An upkeep that failed is made up for after so many times as long as it took: one that fails again and again, because it
-/// wants more room than there is, takes a small part of the time.
+/// Failed maintenance is retried after this many times its duration. Maintenance that keeps failing, because it needs
+/// more disk space than there is, thus takes a small part of the time.
 const REST: u32 = 10;
-/// And after this at least.
+/// Minimum delay of that retry.
 const LEAST_REST: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// Upkeep rewrites data: after single files it waits until enough has gathered. Before that their words are indexed, by a
-    /// small part of the index.
+    /// Runs maintenance if enough changes have gathered, because it rewrites data. Below that, it only adds new rows to
+    /// the keyword index, which rewrites a small part of it.
     pub(crate) async fn upkeep_if_due(&self) {
         let left = if self.tables.writing().is_asked() { ATTENDED_ROWS } else { LEFT_ROWS };
         self.upkeep_beyond(left).await;
     }
 
-    /// Does what is due, and leaves so many rows outside the keyword index. Returns false where that failed and is not owed as
-    /// upkeep.
+    /// Runs the maintenance that is due and leaves up to `left` rows outside the keyword index. Returns false if that
+    /// failed and no full maintenance is scheduled.
     async fn upkeep_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
-        // None are left when it is quiet.
+        // At rest, no scattered rows are left either.
         let is_scattered = left == 0 && stats.is_scattered();
         if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS || is_scattered {
             self.upkeep().await;
@@ -57,28 +57,28 @@ impl Inner {
             self.note(WORDS, None);
         } else if self.may_rewrite() {
             let outcome = table.cover_words().await;
-            // Apart from the whole of upkeep, which may be owed nevertheless.
-            return self.note_outcome(WORDS, "the words of what is new were not indexed", outcome);
+            // Reported apart from full maintenance, which may still be due.
+            return self.note_outcome(WORDS, "new text was not added to the keyword index", outcome);
         } else {
             return false;
         }
         true
     }
 
-    /// Says whether there is room to rewrite anything, and nobody wants the machine to be left alone.
+    /// Returns whether there is disk space to rewrite data and indexing is not paused.
     fn may_rewrite(&self) -> bool {
         self.space.check().is_ok() && self.gate.pause().is_none()
     }
 
-    /// Brings the table in order, and notes whether that worked. Where there is little room, or while indexing pauses,
-    /// nothing is rewritten, but what is old goes. What was not done is made up for.
+    /// Runs full maintenance and notes the outcome. With little disk space, or during a pause, it only prunes old
+    /// versions. Skipped or failed maintenance is retried.
     pub(crate) async fn upkeep(&self) {
         let table = self.tables.writing();
         let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
         let outcome = if may_rewrite { self.bring_in_order(&table).await } else { table.prune().await };
         if outcome.is_err() {
-            // What it had written by then may be what takes the room.
-            table.prune().await.unwrap_or_else(|error| debug!("nothing old goes: {error}"));
+            // The files written so far may be what fills the disk.
+            table.prune().await.unwrap_or_else(|error| debug!("cannot prune old versions: {error}"));
         }
         let is_done = may_rewrite && outcome.is_ok();
         let rest = LEAST_REST.max(begun.elapsed() * REST);
@@ -89,25 +89,25 @@ impl Inner {
         self.note_outcome(WHOLE, "upkeep of the index failed", outcome);
     }
 
-    /// Does the whole of upkeep. One that a pause kept from being done may have kept another model's table from taking over:
-    /// that is made up for too.
+    /// Runs full maintenance, then switches to the new model's table if it is complete: a pause may have delayed the
+    /// switch.
     pub(super) async fn bring_in_order(&self, table: &Table) -> Result<()> {
         table.upkeep().await?;
         if self.is_new_table_complete().await? {
             self.tables.switch().await?;
-            info!("the new model's index is complete and answers from now on");
+            info!("the new model's index is complete and now answers queries");
         }
         Ok(())
     }
 
-    /// Says whether another model's table answers although every file is in the new one. What is away is read into that when
-    /// it is back, and keeps nobody at the old one.
+    /// Returns whether the old model's table still answers although every file is in the new one. Unavailable files are
+    /// read when they are back, and do not delay the switch.
     pub(super) async fn is_new_table_complete(&self) -> Result<bool> {
         let (catalog, missing) = (self.catalog.clone(), self.missing.clone());
         Ok(self.tables.is_switching() && blocking(move || missing.are_all(&catalog)).await?)
     }
 
-    /// Makes up for an upkeep that was not done, once it may be. Not beside a job, which ends with one.
+    /// Runs skipped maintenance when its retry is due. Never beside a job, which ends with maintenance.
     async fn make_up_for_upkeep(&self) {
         let is_time = self.owed().is_some_and(|it| Instant::now() >= it);
         if is_time
@@ -118,18 +118,18 @@ impl Inner {
         }
     }
 
-    /// Notes that the whole of upkeep is to be done as soon as it may be.
+    /// Schedules full maintenance as soon as possible.
     pub(super) fn owe_upkeep(&self) {
         self.owed().get_or_insert(Instant::now() + LEAST_REST);
     }
 
-    /// When the upkeep that was not done may be tried again; none when all is done.
+    /// When skipped maintenance may be retried, `None` if none is due.
     fn owed(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.upkeep_owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Old versions are pruned when they are many, or old enough, which may be when nothing changes any more. Looks at the
-    /// number of some files, and does nothing when there is nothing to do.
+    /// Prunes old versions when they are many or have expired, which may happen when nothing changes any more. An idle
+    /// check only counts files.
     pub(crate) async fn keep_small(self: Arc<Inner>) {
         let (mut before, mut left, mut quiet_looks, mut is_behind) = (0, 0, 0, true);
         while self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK_AT_VERSIONS)).await.is_some() {
@@ -137,7 +137,7 @@ impl Inner {
             let versions = table.version_count().unwrap_or(0);
             quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
             before = versions;
-            // So may an earlier run have left some, and nothing else may ever change.
+            // An earlier daemon may have left unindexed rows, and nothing may ever change again.
             is_behind |= quiet_looks == 0;
             if is_behind
                 && quiet_looks >= LOOKS_TO_THE_WORDS
@@ -149,7 +149,7 @@ impl Inner {
                 is_behind = false;
             }
             self.make_up_for_upkeep().await;
-            // What a long read holds is not looked through again and again.
+            // Versions held by a long read are not examined again and again.
             let are_many = versions > MANY_VERSIONS.max(left + left / 2);
             let are_quiet = quiet_looks == 1 && versions > QUIET_VERSIONS;
             if are_many || are_quiet || (quiet_looks == LOOKS_TO_THE_LAST && versions > 1) {

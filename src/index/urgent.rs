@@ -1,10 +1,9 @@
-//! Files that overtake: what was just saved is searchable at once, although a job may have hours to go.
+//! Urgent queue of just-saved files: they are searchable at once, although a job may have hours to go.
 //!
-//! The watcher's files wait here and go through short runs of the same pipeline beside the long one. Both commit one
-//! after the other, and a commit keeps only what the catalog still wants, so that a file which is in both is stored once
-//! and as it is now (see `storing`). To overtake is a favour for what people save, not a second way for bulk: an
-//! allowance that refills slowly pays for it, and what it does not pay for takes the usual way. So neither ten thousand
-//! copied files nor a log that is rewritten every second can hold up a job.
+//! The watcher's files wait here and go through short runs of the same pipeline beside the background run. Commits are
+//! serialised, and each keeps only what the catalog still wants. A file in both runs is therefore stored once, in its
+//! current state (see `storing`). A token bucket limits this queue to what people save; everything beyond it waits
+//! for the background run. Thus neither ten thousand copied files nor a log rewritten every second can delay a job.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,43 +18,45 @@ use crate::index::pipeline::Run;
 use crate::index::{Inner, blocking};
 use crate::model::{FileId, FileRecord};
 
-/// Runs beside each other, so that one large file does not keep the small ones behind it waiting.
+/// Concurrent urgent runs, so that one large file does not delay the small ones behind it.
 pub(crate) const LANES: usize = 2;
 
-/// The allowance when it is full. A small file costs 1: so many may be saved at once, by a program or a check-out.
+/// Capacity of the token bucket. A small file costs one token and a bit, so a program or a checkout may save this many
+/// at once.
 const ALLOWANCE: f64 = 64.0;
 
-/// What comes back in a second. With [`BYTES_A_UNIT`] it pays for some 30 chunks a second, a fifth of what two cores
+/// Tokens refilled per second. With [`BYTES_A_UNIT`] this pays for about 30 chunks a second, a fifth of what two cores
 /// embed: the rest is the job's.
 const REFILL_A_SECOND: f64 = 4.0;
 
-/// What has to have come back before the next may overtake, once a small file could not pay. In a flood of files one after
-/// the other would otherwise take what comes back at once, and make a commit of its own: four a second, and every question
-/// opens a table that it has not seen.
+/// Tokens that must refill after a small file found the bucket empty. In a flood, each file would otherwise spend the
+/// refill at once and make its own commit. At four commits a second every query would open a table version that it has
+/// not cached.
 const RECOVERED: f64 = 32.0;
 
-/// What a file costs at most whose refusal shows a flood: who saves such a file twice a second can always pay.
+/// Maximum cost of a file that marks the bucket as spent when it is refused. A single such file, saved twice a second,
+/// can always pay.
 const SMALL: f64 = 2.0;
 
-/// What larger files leave to small ones: a log that is written again and again must not shut them out.
+/// Tokens that larger files leave to small ones: a log that is written constantly must not block them.
 const RESERVED: f64 = 4.0;
 
-/// Bytes that cost 1 more.
+/// Bytes per token, in addition to one token per file.
 const BYTES_A_UNIT: f64 = 8192.0;
 
-/// Larger files never overtake: they would not be searchable in time anyway.
+/// Larger files never qualify: they would not be searchable in time anyway.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Files of one run.
+/// Maximum files per urgent run.
 const FILES_A_RUN: usize = 64;
 
-/// Files of one change that are looked at: more are bulk in any case.
+/// Maximum files examined per change: more are bulk in any case.
 pub(crate) const MOST_FILES: usize = ALLOWANCE as usize + 1;
 
-/// How often [`Urgent::settle`] looks.
+/// How often [`Urgent::settle`] checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The files that wait, and those under way.
+/// The files queued and in progress.
 pub(crate) struct Urgent {
     state: Mutex<State>,
     arrived: Notify,
@@ -63,7 +64,7 @@ pub(crate) struct Urgent {
 
 struct State {
     allowance: f64,
-    /// Whether a small file could not pay since the allowance was [`RECOVERED`].
+    /// Whether the bucket was empty for a small file since it last reached [`RECOVERED`].
     is_spent: bool,
     refilled: Instant,
     waiting: BTreeSet<FileId>,
@@ -82,15 +83,15 @@ impl Urgent {
         Urgent { state: Mutex::new(state), arrived: Notify::new() }
     }
 
-    /// Lets these files (number, bytes) overtake as far as the allowance goes; says whether it paid for all.
+    /// Queues these files (id, bytes) as far as the tokens last. Returns whether all were queued.
     pub(crate) fn admit(&self, files: &[(FileId, u64)]) -> bool {
         self.admit_at(Instant::now(), files)
     }
 
-    /// Lets these files overtake whatever it costs: somebody waits for them.
+    /// Queues these files at any cost: a caller waits for them.
     pub(crate) fn insist(&self, files: &[FileId]) {
         let mut state = self.lock();
-        // Those under way too: what is being read may be what they were before.
+        // Also files in progress: their current read may be of an older content.
         state.waiting.extend(files);
         drop(state);
         self.arrived.notify_one();
@@ -107,20 +108,19 @@ impl Urgent {
         all
     }
 
-    /// Has those that wait looked at again.
+    /// Wakes the runs to check the queue again.
     pub(crate) fn wake(&self) {
         self.arrived.notify_one();
     }
 
-    /// Says which files are left to the runs of this module, while `work` takes others: nobody takes a file in between.
+    /// Calls `work` with a test of whether a file belongs to the urgent runs. No file is taken in between.
     pub(crate) fn without<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
         let state = self.lock();
         work(&|id| state.waiting.contains(&id) || state.under_way.contains(&id))
     }
 
-    /// Waits until the files that are left to the runs of this module have been through one, at most so long. Not until
-    /// they are indexed: what a run cannot finish goes to the long one, which may be waiting here. Returns whether there were
-    /// any.
+    /// Waits, up to `most`, until the current urgent files have been through a run. They need not be indexed: what a
+    /// run cannot finish goes to the background run, which may be waiting here. Returns whether there were any.
     pub(crate) async fn settle(&self, most: Duration) -> bool {
         let all = |state: &State| -> BTreeSet<FileId> { state.waiting.union(&state.under_way).copied().collect() };
         let before = all(&self.lock());
@@ -133,8 +133,8 @@ impl Urgent {
         !before.is_empty()
     }
 
-    /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it;
-    /// also says whether there are any, because it may have passed them by while they were waiting here.
+    /// Takes the files of one run from the queue and counts the attempt. Files that the background run has begun stay with
+    /// it. Also returns whether there were such files, because that run may have skipped them while they were queued here.
     fn take(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
         let mut state = self.lock();
         let State { waiting, under_way, .. } = &mut *state;
@@ -157,7 +157,7 @@ impl Urgent {
         }
     }
 
-    /// The state is a few sets, whole at every moment.
+    /// The state is consistent at every moment, so a poisoned lock is safe.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-/// Runs the pipeline for urgent files until the daemon ends. There are [`LANES`] of it.
+/// Runs the pipeline for urgent files until the daemon ends. [`LANES`] of these loops run.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     while inner.shutdown.run_until_cancelled(inner.urgent.arrived.notified()).await.is_some() {
         let _running = inner.overtaking.read().await;
@@ -211,17 +211,17 @@ async fn run(inner: &Arc<Inner>) -> Result<()> {
     let outcome = inner.pipeline().run_these(&run, files).await;
     inner.urgent.done(&ids);
     let outcome = inner.settle_tries(&run, outcome).await;
-    // What a run could not finish, and the upkeep after many runs, are the long way's.
+    // The background run takes unfinished files and does the maintenance after many runs.
     inner.changed.notify_one();
     inner.pictures.arrived.notify_one();
     outcome
 }
 
-/// Takes the files of one run; what is not taken is left to the long run, which is told by `changed`.
+/// Takes the files of one run. Notifies `changed` if the background run must take some.
 async fn begin(urgent: &Arc<Urgent>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
     let (urgent, catalog) = (urgent.clone(), catalog.clone());
     let taken = blocking(move || urgent.take(&catalog)).await;
-    // Where the catalog could not be asked they wait here no more, and are pending all the same.
+    // If the catalog cannot be read, the files are still pending there.
     if taken.as_ref().map_or(true, |(_, are_left)| *are_left) {
         changed.notify_one();
     }
@@ -232,7 +232,7 @@ async fn begin(urgent: &Arc<Urgent>, catalog: &Catalog, changed: &Notify) -> Res
 mod tests {
     use super::*;
 
-    /// Saves `files` of `bytes` each, `rounds` times with `pause` seconds between; gives how many could overtake.
+    /// Saves `files` files of `bytes` bytes, `rounds` times, `pause` seconds apart. Returns how many were queued.
     fn check(files: i64, bytes: u64, rounds: i64, pause: f64) -> usize {
         let urgent = Urgent::new();
         let begin = Instant::now();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn single_files_overtake_always_bulk_in_part_and_large_ones_not_at_all() {
+    fn single_files_qualify_bulk_partly_large_never() {
         assert_eq!(check(1, 2_000, 1_000, 1.0), 1_000);
         assert_eq!(check(30, 2_000, 100, 60.0), 3_000);
         assert_eq!(check(10_000, 2_000, 1, 0.0), 51);
@@ -257,12 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_that_is_rewritten_every_second_overtakes_from_time_to_time() {
+    fn large_file_rewritten_every_second_qualifies_at_times() {
         assert_eq!(check(1, 1 << 20, 160, 1.0), 11);
     }
 
     #[test]
-    fn a_large_log_that_grows_shuts_nobody_out() {
+    fn growing_log_does_not_block_small_files() {
         for log in [30 << 10, 64 << 10, 256 << 10, 1 << 20] {
             let urgent = Urgent::new();
             let begin = Instant::now();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_flood_those_that_overtake_do_so_together() {
+    fn flooded_bucket_admits_files_in_batches() {
         let urgent = Urgent::new();
         let begin = Instant::now();
         let overtakes = |round: u64| {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_waits_is_paid_for_once_and_is_left_alone_by_others() {
+    fn queued_file_pays_once_and_is_reserved() {
         let urgent = Urgent::new();
         for _ in 0..1_000 {
             assert!(urgent.admit(&[(7, 100)]));
@@ -299,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_before_is_left_to_the_long_run_which_is_told() {
+    fn attempted_file_is_left_to_background_run() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = crate::index::renewal::tests::catalog(folder.path());
         catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
         let file = catalog.next_pending(0, 1).unwrap()[0].id;
         let urgent = Urgent::new();
-        // A sync waits for it, and the daemon was killed while it was read.
+        // A sync waits for the file, and the daemon was killed while reading it.
         urgent.insist(&[file]);
         catalog.begin_try(&[file]).unwrap();
         let (files, are_left) = urgent.take(&catalog).unwrap();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_catalog_could_not_be_asked_about_is_left_to_the_long_run_which_is_told() {
+    async fn file_is_left_to_background_run_when_catalog_fails() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = crate::index::renewal::tests::catalog(folder.path());
         catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_waits_for_the_runs_that_overtake_it_and_for_no_later_ones() {
+    async fn settle_waits_for_current_urgent_files_only() {
         const FOREVER: Duration = Duration::from_secs(600);
         let urgent = Arc::new(Urgent::new());
         urgent.settle(FOREVER).await;
@@ -350,8 +350,8 @@ mod tests {
         urgent.insist(&[3]);
         urgent.lock().waiting.clear();
         tokio::time::sleep(LOOK * 3).await;
-        assert!(!waits.is_finished(), "a run has file 1 in hand");
-        // The run ends. Whether file 1 is indexed is no matter: the catalog is not asked.
+        assert!(!waits.is_finished(), "a run still holds file 1");
+        // The run ends. The file need not be indexed: the catalog is not read.
         urgent.done(&[1]);
         urgent.insist(&[3]);
         tokio::time::timeout(FOREVER / 60, waits).await.expect("the runs have ended").unwrap();

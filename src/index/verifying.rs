@@ -1,7 +1,7 @@
-//! Reading every file again, once a day, for content that changed under the same size and times.
+//! Daily scrub: reads every file again to find content that changed under the same size and times.
 //!
-//! Nothing but its content tells of such a change: a disk image restored over the file, a clock that went back, a
-//! network file system that keeps times as it likes.
+//! Only the content shows such a change: a disk image restored over the file, a clock set back, a network file system
+//! with unreliable times.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,26 +15,26 @@ use crate::index::{Inner, at_file, blocking};
 use crate::model::{FileId, FileRecord};
 use crate::{machine, warehouse};
 
-/// Where the catalog keeps when the last round ended, in milliseconds.
+/// Catalog key of the end of the last round, in milliseconds.
 const KEY: &str = "verified_ms";
 
-/// Where the catalog keeps the number of the file that a round has come to; empty between rounds. Many machines run for less
-/// than a round takes.
+/// Catalog key of the last file id of an unfinished round; empty between rounds. Many machines run for less than a
+/// round takes.
 const CAME_TO: &str = "verified_up_to";
 
-/// Files taken from the catalog at a time.
+/// Files read from the catalog at a time.
 const PAGE: usize = 256;
 
-/// Rest after each file, as a multiple of the time that reading it took: there is a day for it.
+/// Rest after each file, as a multiple of its read time: a round has a whole day.
 const REST: u32 = 3;
 
-/// How often it is looked whether it is time: one that sleeps does not notice that the machine did.
+/// How often the due time is checked: a timer does not advance while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// Rest after a round that failed, which then goes on where it was.
+/// Rest after a failed round, which then continues where it stopped.
 const AFTER_FAILURE: Duration = Duration::from_secs(1_800);
 
-/// Goes round for as long as the daemon lives.
+/// Runs rounds for the life of the daemon.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     let every = inner.config.background.verify_seconds;
     if every == 0 {
@@ -53,16 +53,15 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
         }
         let verified = verify(&inner).await;
         if let Ok(changed @ 1..) = verified {
-            info!(files = changed, "had changed under the same size and times; they are read again");
+            info!(files = changed, "changed under the same size and times; re-indexing");
             inner.changed.notify_one();
         }
-        let is_done =
-            inner.note_outcome("verify", "cannot look whether files are as they were read", verified.map(drop));
+        let is_done = inner.note_outcome("verify", "cannot verify file contents", verified.map(drop));
         rest = if is_done { Duration::ZERO } else { AFTER_FAILURE };
     }
 }
 
-/// How long it is to the next round. The first one is a whole interval after the first start.
+/// Returns the time until the next round. The first one is a full interval after the first start.
 async fn until_next(inner: &Inner, every: u64) -> Result<Duration> {
     let catalog = inner.catalog.clone();
     blocking(move || left(&catalog, Duration::from_secs(every), now_ms())).await
@@ -70,7 +69,7 @@ async fn until_next(inner: &Inner, every: u64) -> Result<Duration> {
 
 fn left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
     let last = catalog.meta_get(KEY)?.and_then(|it| it.parse::<i64>().ok());
-    // Later than now: the clock was set back, and would have to get there first.
+    // In the future: the clock was set back, and would have to reach this time first.
     let Some(last) = last.filter(|it| *it <= now_ms) else {
         catalog.meta_set(KEY, &now_ms.to_string())?;
         return Ok(every);
@@ -78,7 +77,7 @@ fn left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
     Ok(every.saturating_sub(Duration::from_millis(now_ms.saturating_sub(last).cast_unsigned())))
 }
 
-/// One round; returns how many files are to be read again.
+/// Runs one round and returns how many files were requeued.
 async fn verify(inner: &Arc<Inner>) -> Result<u64> {
     let mut changed = 0;
     loop {
@@ -103,7 +102,7 @@ async fn verify(inner: &Arc<Inner>) -> Result<u64> {
     Ok(changed)
 }
 
-/// The files that the round has not come to, as many as are taken at a time.
+/// Returns the next files of the round.
 fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
     let after: FileId = catalog.meta_get(CAME_TO)?.and_then(|it| it.parse().ok()).unwrap_or_default();
     catalog.indexed_after(after, PAGE)
@@ -112,7 +111,7 @@ fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
 async fn verify_one(inner: &Inner, record: FileRecord) -> Result<bool> {
     let begun = Instant::now();
     let looked_at = record.clone();
-    // A disk that does not answer says nothing of its files.
+    // An unresponsive disk says nothing about its files.
     let is_other = at_file(&record, move || Ok(differs(&looked_at))).await?.unwrap_or(false);
     let catalog = inner.catalog.clone();
     let changed = is_other && blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await? > 0;
@@ -121,13 +120,13 @@ async fn verify_one(inner: &Inner, record: FileRecord) -> Result<bool> {
     Ok(changed)
 }
 
-/// Says whether a file holds something else than what was read. What is gone or cannot be read is the walk's business.
+/// Returns whether a file's content differs from what was read. Missing and unreadable files are left to the walk.
 fn differs(record: &FileRecord) -> bool {
     let Some(hash) = record.hash else { return false };
     let Ok(file) = warehouse::open_beneath(&record.root, &record.found.path) else { return false };
     match warehouse::hash(&file) {
         Ok(now) => now != hash,
-        // It was not, when it was read.
+        // It was not too large when it was read.
         Err(error) => error.kind() == std::io::ErrorKind::FileTooLarge,
     }
 }
@@ -137,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_was_set_back_puts_the_next_round_off_by_one_interval_at_most() {
+    fn clock_set_back_delays_next_round_by_one_interval() {
         let dir = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
         let left =
             |hours: i64| left(&catalog, Duration::from_secs(24 * 3_600), hours * 3_600_000).unwrap().as_secs() / 3_600;
         assert_eq!((left(1_000), left(1_006), left(1_030)), (24, 18, 0));
-        // Each of these is a start.
+        // Each call below is a daemon start.
         assert_eq!((left(500), left(510), left(524)), (24, 14, 0));
     }
 }

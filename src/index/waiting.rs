@@ -1,15 +1,15 @@
-//! Files that wait in a run: those that may have ended the daemon, those that are likely to use up their time limit, and those
-//! that change all the time.
+//! Deferral policy of a run: files that may have crashed the daemon, files likely to time out, and files that change
+//! all the time.
 //!
-//! A file that was under way when the daemon died may be why. Such files wait until all others are read, and of them the
-//! one that was tried least goes first: a daemon that is killed again and again right after its start then suspects each of
-//! them in turn, and condemns none.
+//! A file in progress when the daemon died may be the cause. Such suspects run after all other files, those with the
+//! fewest attempts first. A daemon that is killed again and again right after its start then tries each suspect in turn
+//! and rejects none.
 //!
-//! A thousand files that hang, first in order, would hold every reader for hours. Such files come in kinds: the output
-//! of one program, in one folder. After some of a kind have run out of time, the rest of it goes last.
+//! A thousand hanging files at the front would block every reader for hours. Such files share a kind: one folder and
+//! one extension, usually the output of one program. After a few timeouts of a kind, its other files go last.
 //!
-//! A file that changes after it was read is read once more. One that has changed again by then, as logs do, is left alone for a
-//! while, or to the next run: a run that waited for it would have no end, and every job behind it would wait, too.
+//! A file that changes after it was read is read once more. If it changes again, as logs do, it is skipped for a while
+//! or until the next run. Waiting for it would never end, and would block every job behind it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ use roaring::RoaringTreemap;
 
 use crate::model::{ExtractFailure, FileId, FileRecord, Reason, RootId};
 
-/// So many of a kind are bad luck; more are a pattern.
+/// Timeouts from which a kind counts as slow.
 const BAD_LUCK: u32 = 3;
 
-/// How long a file is left alone that was sent twice. A run that goes on for hours takes it again.
+/// How long a file that was sent twice is skipped. A run of hours takes it again.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
 /// Files of one folder with one extension.
 type Kind = (RootId, PathBuf, String);
 
-/// Which files wait in one run, and for how long.
+/// Decides which files one run defers, and for how long.
 #[derive(Default)]
 pub(crate) struct Waiting {
     state: Mutex<State>,
@@ -38,15 +38,15 @@ pub(crate) struct Waiting {
 #[derive(Default)]
 struct State {
     timeouts: HashMap<Kind, u32>,
-    /// Whose turn it is: files of this rank and lower ones. Ranks are numbers of tries; what is likely to be slow has 1.
+    /// Files up to this rank are sent. The rank is the number of attempts, at least 1 for a file of a slow kind.
     turn: u32,
-    /// The lowest rank that was put off since the last round began.
+    /// Lowest rank deferred since the round began.
     put_off: Option<u32>,
-    /// Files that were sent.
+    /// Files sent.
     sent: RoaringTreemap,
-    /// Those that were sent again, and when that was last.
+    /// Files sent again, with the time of the last send.
     sent_again: HashMap<FileId, Instant>,
-    /// Whether one that is left alone was to be sent.
+    /// Whether a file was skipped because it keeps changing.
     has_left: bool,
 }
 
@@ -56,19 +56,19 @@ impl Waiting {
         self.state().put_off = None;
     }
 
-    /// Begins another run over all that is pending; what is known of slow files stays.
+    /// Begins another run over all pending files. The timeouts per kind stay.
     pub(crate) fn begin_run(&self) {
         let mut state = self.state();
         let timeouts = std::mem::take(&mut state.timeouts);
         *state = State { timeouts, ..State::default() };
     }
 
-    /// Says whether this file is to wait, and remembers that one does.
+    /// Returns whether this file is deferred, and records its rank if so.
     pub(crate) fn puts_off(&self, file: &FileRecord) -> bool {
         self.puts_off_rank(file.tries, &kind(file))
     }
 
-    /// Notes that a file is sent to be read.
+    /// Records that a file is sent to be read.
     pub(crate) fn note_sent(&self, file: FileId) {
         let mut state = self.state();
         if !state.sent.insert(file.unsigned_abs()) {
@@ -76,7 +76,7 @@ impl Waiting {
         }
     }
 
-    /// Says whether a file is left alone, and remembers that one is.
+    /// Returns whether a file is skipped because it keeps changing, and records it if so.
     pub(crate) fn leaves(&self, file: FileId) -> bool {
         let mut state = self.state();
         let leaves = state.is_left(file, Instant::now());
@@ -84,23 +84,23 @@ impl Waiting {
         leaves
     }
 
-    /// How many files are left alone at most.
+    /// Returns the maximum number of skipped files.
     pub(crate) fn most_left(&self) -> usize {
         self.state().sent_again.len()
     }
 
-    /// Drops the files that are left alone.
+    /// Removes the skipped files.
     pub(crate) fn without_left(&self, files: &mut Vec<FileId>) {
         let (state, now) = (self.state(), Instant::now());
         files.retain(|it| !state.is_left(*it, now));
     }
 
-    /// Says whether files were left alone: they are for the next run.
+    /// Returns whether files were skipped: the next run takes them.
     pub(crate) fn has_left(&self) -> bool {
         self.state().has_left
     }
 
-    /// Says whether files of its kind have run out of time in this run.
+    /// Returns whether files of this kind timed out too often in this run.
     pub(crate) fn is_slow(&self, file: &FileRecord) -> bool {
         self.state().is_slow(&kind(file))
     }
@@ -115,7 +115,7 @@ impl Waiting {
         wait
     }
 
-    /// Notes how reading a file failed.
+    /// Records a failed read.
     pub(crate) fn note(&self, file: &FileRecord, failed: &ExtractFailure) {
         if failed.reason == Reason::Timeout {
             self.note_timeout(kind(file));
@@ -126,7 +126,7 @@ impl Waiting {
         *self.state().timeouts.entry(kind).or_default() += 1;
     }
 
-    /// Called when nothing else is left: it is the turn of those that come next. False when none waits.
+    /// Moves on to the next deferred rank, when nothing else is left. Returns false if no file is deferred.
     pub(crate) fn take_turn(&self) -> bool {
         let mut state = self.state();
         let next = state.put_off.take();
@@ -134,7 +134,7 @@ impl Waiting {
         next.is_some()
     }
 
-    /// Counts and flags, whole at every moment.
+    /// The state is consistent at every moment, so a poisoned lock is safe.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_all_the_time_is_read_twice_and_left_alone_for_a_while_or_to_the_next_run() {
+    fn changing_file_is_read_twice_then_skipped_for_a_while() {
         let waiting = Waiting::default();
         for _ in 0..2 {
             assert!(!waiting.leaves(7));
@@ -181,11 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_file_that_runs_out_of_time_goes_last_and_then_goes() {
+    fn kind_with_timeouts_goes_last() {
         let waiting = Waiting::default();
         waiting.note_timeout(kind("scans", "pdf"));
         waiting.note_timeout(kind("scans", "pdf"));
-        assert!(!waiting.puts_off_rank(0, &kind("scans", "pdf")), "twice is bad luck");
+        assert!(!waiting.puts_off_rank(0, &kind("scans", "pdf")), "two timeouts are below the limit");
         waiting.note_timeout(kind("scans", "pdf"));
         assert!(waiting.puts_off_rank(0, &kind("scans", "pdf")));
         for other in [kind("scans", "txt"), kind("letters", "pdf")] {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_ended_the_daemon_goes_last_and_what_was_tried_least_goes_first_of_it() {
+    fn crash_suspects_go_last_fewest_attempts_first() {
         let (waiting, letter) = (Waiting::default(), kind("letters", "pdf"));
         let waits = |tries| waiting.puts_off_rank(tries, &letter);
         assert_eq!([4, 0, 2].map(waits), [true, false, true]);

@@ -1,4 +1,4 @@
-//! Looks at roots, one walk at a time, and keeps what each of them could not see.
+//! Serialised walks of roots, and the paths that each of them could not read.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -14,8 +14,8 @@ use crate::model::{Root, RootId};
 use crate::warehouse::{Leash, WalkProblem, silence};
 
 impl Inner {
-    /// Compares a root, or a part of it, with the catalog. One at a time: an older walk applied after a newer one would
-    /// bury what came in between.
+    /// Compares a root, or a part of it, with the catalog. Walks are serialised: an older walk applied after a newer
+    /// one would delete the files that appeared in between.
     pub(crate) async fn scan(
         &self,
         root: &Root,
@@ -25,7 +25,7 @@ impl Inner {
         self.scan_and_believe(root, within, false, cancel).await
     }
 
-    /// As [`Inner::scan`]; with `accept_losses`, whatever is gone is believed to be.
+    /// As [`Inner::scan`]; `accept_losses` accepts all deletions.
     pub(crate) async fn scan_and_believe(
         &self,
         root: &Root,
@@ -37,13 +37,13 @@ impl Inner {
         self.scan_alone(root, within, accept_losses, cancel).await
     }
 
-    /// As [`Inner::scan`], for many places of a root at once.
+    /// As [`Inner::scan`], for many paths of a root at once.
     pub(super) async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
         self.scan_places_alone(root, places).await
     }
 
-    /// As [`Inner::scan_places`], for whoever holds `scanning`.
+    /// As [`Inner::scan_places`]; the caller holds the `scanning` lock.
     async fn scan_places_alone(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
         let looking = move |leash: &Leash| scan::scan_places(&catalog, &rules, &of, places, leash);
@@ -56,7 +56,7 @@ impl Inner {
         Ok(())
     }
 
-    /// As [`Inner::scan_and_believe`], for whoever holds `scanning`.
+    /// As [`Inner::scan_and_believe`]; the caller holds the `scanning` lock.
     pub(super) async fn scan_alone(
         &self,
         root: &Root,
@@ -76,20 +76,19 @@ impl Inner {
         Ok((outcome, problems))
     }
 
-    /// What came of looking at a root. That it is away is no failure: the status tells of the root, and a walk makes up for it.
+    /// Turns the error of an unavailable root into success: the status reports the root, and a later walk catches up.
     pub(super) async fn unless_away(&self, id: RootId, outcome: Result<()>) -> Result<()> {
         let is_away = |roots: Vec<Root>| roots.iter().any(|it| it.id == id && !it.available);
         if outcome.is_err() && self.roots().await.is_ok_and(is_away) { Ok(()) } else { outcome }
     }
 
-    /// Follows moves that the watcher saw, from and to, in their order, and looks at all these places. Not while a walk is on
-    /// its way: what it saw before a move would be taken for the truth after it, and the file for one that is gone and one
-    /// that is new.
+    /// Applies the moves that the watcher reported, in their order, and scans both ends of each. Holds the `scanning`
+    /// lock: a concurrent walk from before a move would see the file as one deleted and one new file.
     pub(super) async fn rename(&self, root: &Root, mut moves: Vec<(PathBuf, PathBuf)>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
         self.check_answers(root)?;
         let places: BTreeSet<PathBuf> = moves.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
-        // Below what does not answer, the walks say so.
+        // The walks report paths that do not respond.
         moves.retain(|(from, to)| ![from, to].into_iter().any(|it| silence::holds_beneath(&root.path, it)));
         let (catalog, of) = (self.catalog.clone(), root.clone());
         blocking(move || {

@@ -1,6 +1,6 @@
-//! Changes on disk, as they happen: into the catalog, then through the pipeline.
+//! Applies watcher events to the catalog and sends the changed files through the pipeline.
 //!
-//! Watching is a help, not the truth: events get lost by design. Whatever it misses, the next scan finds.
+//! Watching is best effort: events get lost by design. The next scan finds what it missed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,39 +17,39 @@ use crate::index::{Inner, blocking};
 use crate::model::{Root, RootId, WatchReport};
 use crate::warehouse::{Batch, Change, ChangeKind, Leash, Rules, Watcher};
 
-/// Batches of changes waiting to be applied. When it is full the watcher folds what it has into one rescan.
+/// Capacity of the queue of change batches. When it is full, the watcher folds its changes into one rescan.
 const CHANGES_AHEAD: usize = 256;
 
-/// Places that are looked at for one commit of the catalog: enough that ten thousand deletions take seconds, few enough
-/// that what was seen at the first is still true when the last was seen.
+/// Paths scanned per catalog commit: enough that ten thousand deletions take seconds, few enough that the first result
+/// is still true when the last path was read.
 const PLACES_AT_ONCE: usize = 256;
 
-/// Files of a folder that came as a whole of which it is known that the watcher saw them.
+/// Maximum files of a new folder that are recorded as seen by the watcher.
 const MOST_SEEN: usize = 10_000;
 
-/// The part whose problem is that changes could not be applied: most often their root went away.
+/// Key of the problem that changes could not be applied, usually because their root is unavailable.
 pub(crate) const CHANGES: &str = "changes";
 
-/// Heartbeats in a row that may get lost before the watcher counts as dead. They are some seconds apart.
+/// Lost heartbeats in a row after which the watcher counts as dead. They are some seconds apart.
 const LOST_BEATS: u32 = 4;
 
-/// Lost heartbeats in a row that are told of.
+/// Lost heartbeats in a row that the status reports.
 const TOLD_BEATS: u32 = 2;
 
-/// A watcher that says itself that it is dead is replaced at once, but not more often: every root is walked each time.
+/// Minimum time between replacements of a watcher that reports its own death: each replacement walks every root.
 const REPLACED_EVERY: Duration = Duration::from_secs(60);
 
-/// The watcher, if watching is on. Its methods may block while folders are listed.
+/// The watcher, if watching is enabled. Methods may block while folders are listed.
 pub(crate) struct Watching {
     enabled: bool,
     rules: Rules,
     sender: mpsc::Sender<Batch>,
     watcher: Mutex<Option<Arc<Watcher>>>,
-    /// The roots that are watched, and where they lie.
+    /// The watched roots and their paths.
     watched: Mutex<HashMap<RootId, PathBuf>>,
     heart: Mutex<Heart>,
     restarts: AtomicU64,
-    /// When the last one was replaced.
+    /// When the watcher was last replaced.
     replaced: Mutex<Option<Instant>>,
 }
 
@@ -62,8 +62,8 @@ struct Heart {
 }
 
 impl Watching {
-    /// Starts watching nothing. Gives the changes to come; none ever come when watching is off. When the machine has no
-    /// watcher to give, roots are walked instead, and [`Watching::tend`] tries again.
+    /// Starts the watcher without roots, and returns the receiver of its changes. It stays empty if watching is
+    /// disabled. If no watcher can be started, roots are walked instead, and [`Watching::tend`] tries again.
     pub(crate) fn start(enabled: bool, rules: &Rules) -> (Watching, mpsc::Receiver<Batch>) {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
         let watching = Watching {
@@ -82,7 +82,7 @@ impl Watching {
         (watching, receiver)
     }
 
-    /// Starts a watcher; says whether there is one now.
+    /// Starts a watcher and returns whether that worked.
     fn begin(&self) -> bool {
         let mut heart = lock(&self.heart);
         *heart = Heart::default();
@@ -93,15 +93,14 @@ impl Watching {
             }
             Err(error) => {
                 let cure = error.hint.unwrap_or_default();
-                heart.problem =
-                    Some(format!("{}; every root is walked from time to time instead; {cure}", error.message));
+                heart.problem = Some(format!("{}; every root is walked periodically instead; {cure}", error.message));
                 false
             }
         }
     }
 
-    /// Sends a heartbeat and looks whether the last ones arrived. Returns whether there is another watcher now, which
-    /// watches nothing yet.
+    /// Sends a heartbeat and checks the earlier ones. Returns whether the watcher was replaced; the new one watches
+    /// nothing yet.
     pub(crate) fn tend(&self) -> bool {
         if !self.enabled {
             return false;
@@ -117,8 +116,8 @@ impl Watching {
             if heart.lost <= LOST_BEATS && (failure.is_none() || is_soon) {
                 return false;
             }
-            let why = failure.unwrap_or_else(|| "it does not answer any more".into());
-            warn!("the watcher is replaced, and every root is walked: {why}");
+            let why = failure.unwrap_or_else(|| "it no longer responds".into());
+            warn!("replacing the watcher and walking every root: {why}");
             self.restarts.fetch_add(1, Ordering::Relaxed);
             *lock(&self.replaced) = Some(Instant::now());
             drop(heart);
@@ -128,28 +127,28 @@ impl Watching {
         self.begin()
     }
 
-    /// Watches what is not watched yet of a root; returns why it cannot be watched at all.
-    /// The `leash` is held by whoever is lost on the way.
+    /// Watches the parts of a root not watched yet. Returns why the root cannot be watched at all. A thread blocked on
+    /// the way keeps its `leash`.
     pub(crate) fn ensure(&self, root: &Root, leash: &Arc<Leash>) -> Option<String> {
         let watcher = self.watcher()?;
         if !watcher.is_whole(root.id)
             && let Err(problem) = watcher.add(root.id, &root.path, leash)
         {
-            // Of a dead watcher is told once, and not for each root.
+            // A dead watcher is reported once, not per root.
             return watcher.failure().is_none().then_some(problem.0);
         }
         lock(&self.watched).insert(root.id, root.path.clone());
         None
     }
 
-    /// Stops watching roots that are none any more: a parent folder took them in.
+    /// Stops watching roots that a parent root absorbed.
     pub(crate) fn keep_only(&self, roots: &[Root]) {
         let gone: Vec<RootId> =
             lock(&self.watched).keys().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// Stops watching those of these that are watched; returns where they lie.
+    /// Stops watching these roots. Returns the paths of those that were watched.
     fn let_go(&self, ids: &[RootId]) -> Vec<PathBuf> {
         let place = |id: &RootId| lock(&self.watched).get(id).cloned();
         let held: Vec<(RootId, PathBuf)> = ids.iter().filter_map(|id| Some((*id, place(id)?))).collect();
@@ -165,23 +164,22 @@ impl Watching {
         }
     }
 
-    /// Says whether every folder of a root is watched.
+    /// Returns whether every folder of a root is watched.
     pub(crate) fn is_whole(&self, id: RootId) -> bool {
         self.watcher().is_some_and(|it| it.is_whole(id))
     }
 
-    /// Says whether events tell of every change of a root.
+    /// Returns whether events report every change of a root.
     pub(crate) fn tells_all(&self, id: RootId) -> bool {
         self.watcher().is_some_and(|it| it.failure().is_none() && it.tells_all(id))
     }
 
-    /// Says whether the folder of a root went away, and its watch with it.
+    /// Returns whether the folder of a root was moved away, which removes its watch.
     pub(crate) fn has_lost_sight(&self, id: RootId) -> bool {
         self.watcher().is_some_and(|it| it.has_lost_sight(id))
     }
 
-    /// Waits until all that has happened so far is in the catalog, as far as events tell of it. Returns false when there is
-    /// no watcher that could say so.
+    /// Waits until all events so far are in the catalog. Returns false if there is no watcher to confirm that.
     pub(crate) async fn reach(&self) -> bool {
         let (barrier, reached) = oneshot::channel();
         match self.watcher() {
@@ -191,7 +189,7 @@ impl Watching {
         reached.await.is_ok()
     }
 
-    /// What is not watched, and why, one sentence each.
+    /// Returns one sentence per reason why something is not watched.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::from_iter(lock(&self.heart).problem.clone());
         if let Some(watcher) = self.watcher() {
@@ -199,24 +197,24 @@ impl Watching {
             let watched: Vec<RootId> = lock(&self.watched).keys().copied().collect();
             problems.extend(watched.into_iter().filter_map(|id| watcher.problem(id)).map(|it| it.0));
         }
-        // Lost events concern every root alike.
+        // Roots share the sentence about lost events.
         problems.sort_unstable();
         problems.dedup();
         problems
     }
 
-    /// Says why a watcher tells of nothing any more.
+    /// Explains why the watcher reports no changes.
     fn explain_death(&self, watcher: &Watcher) -> Option<String> {
         let silent = lock(&self.heart).lost >= TOLD_BEATS;
         let age = watcher.pulse_age().as_secs();
-        let why = watcher.failure().or_else(|| silent.then(|| format!("it has not answered for {age} s")))?;
+        let why = watcher.failure().or_else(|| silent.then(|| format!("it has not responded for {age} s")))?;
         Some(format!(
-            "changes of files are not seen as they happen, the watcher is dead: {why}; another takes its place within a \
-             minute, and every root is walked to make up for it; if it goes on, restart the daemon"
+            "file changes are not noticed as they happen because the watcher is dead: {why}; it is replaced within a \
+             minute, and every root is walked to catch up; if this persists, restart the daemon"
         ))
     }
 
-    /// Returns how it stands.
+    /// Returns the state of watching these roots.
     pub(crate) fn report(&self, roots: &[Root]) -> WatchReport {
         let polled = roots.iter().filter(|it| !self.tells_all(it.id)).map(|it| it.path.to_string_lossy().into_owned());
         let polled = polled.collect();
@@ -248,12 +246,12 @@ impl Watching {
     }
 }
 
-/// What is behind these locks is whole at every moment.
+/// The data behind these locks is consistent at every moment, so a poisoned lock is safe.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Applies changes until the daemon ends. One batch, with all that came meanwhile, makes one run of the pipeline.
+/// Applies changes until the daemon ends. One batch, with all that arrived meanwhile, makes one pipeline run.
 pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>) {
     while let Some(Batch { mut changes, mut barriers }) = batches.recv().await {
         while let Ok(more) = batches.try_recv() {
@@ -264,14 +262,14 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
             return;
         }
         let outcome = apply(&inner, changes).await;
-        if inner.note_outcome(CHANGES, "what changed is not taken up before the next walk", outcome) {
-            // Whoever is gone does not wait any more. Where it failed nothing is told, and a walk looks.
+        if inner.note_outcome(CHANGES, "changes are not indexed before the next walk", outcome) {
+            // Some receivers may be gone. After a failure no barrier is released, so that its sync walks instead.
             barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
         }
     }
 }
 
-/// Applies what it can; an error with one change or root does not keep the others waiting.
+/// Applies all changes that it can; the failure of one change or root does not delay the others.
 async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     let batch = by_root(batch);
     let roots = inner.roots().await.inspect_err(|_| batch.iter().for_each(|it| inner.walks.watched(it.0)))?;
@@ -279,7 +277,7 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
         if inner.check_answers(root).is_err() {
-            // The status tells of it, and a walk makes up for it. Others must not be told that theirs was not taken up.
+            // The status reports the root, and a walk catches up. Barriers of other roots must not fail.
             inner.walks.watched(root_id);
             continue;
         }
@@ -288,7 +286,7 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
         for step in steps(changes) {
             let taken = take(inner, root, step).await;
             if taken.is_err() {
-                // As if it had only now come to be watched: what was told before is told by a walk alone.
+                // Counts as newly watched: only a walk finds the lost changes.
                 inner.walks.watched(root_id);
             }
             outcome = outcome.and(inner.unless_away(root_id, taken).await);
@@ -298,8 +296,8 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     outcome
 }
 
-/// Lets go of what is no root any more and is watched all the same: whoever watches it had not heard yet that another took it
-/// in. What is told of it was not told of that one, and is told by a walk alone, until that one hears of its folders again.
+/// Stops watching removed roots that are still watched by their old id, because the task that watched them did not know
+/// that a parent root absorbed them. Only a walk of the parent finds their changes, until it watches these folders.
 async fn let_go(inner: &Arc<Inner>, batch: &[(RootId, Vec<ChangeKind>)], roots: &[Root]) -> Result<()> {
     let is_root = |id: RootId| roots.iter().any(|it| it.id == id);
     let gone: Vec<RootId> = batch.iter().map(|it| it.0).filter(|it| !is_root(*it)).collect();
@@ -314,16 +312,16 @@ async fn let_go(inner: &Arc<Inner>, batch: &[(RootId, Vec<ChangeKind>)], roots: 
     Ok(())
 }
 
-/// What is done at once.
+/// Changes applied in one commit.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Look(Vec<PathBuf>),
-    /// From and to, in the order in which they happened.
+    /// Old and new path of each move, in order.
     Rename(Vec<(PathBuf, PathBuf)>),
     Rescan,
 }
 
-/// Puts places that follow each other together, and renames.
+/// Groups consecutive paths, and consecutive moves.
 fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
     let mut steps = Vec::new();
     for change in changes {
@@ -333,7 +331,7 @@ fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
             {
                 places.push(path);
             }
-            // Whoever follows a rename looks at both its places.
+            // Applying a move scans both its paths.
             (ChangeKind::Touched(path), Some(Step::Rename(moves))) if moves.last().is_some_and(|it| it.1 == path) => (),
             (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(Step::Look(vec![path])),
             (ChangeKind::Renamed { from, to }, Some(Step::Rename(moves))) if moves.len() < PLACES_AT_ONCE => {
@@ -346,8 +344,8 @@ fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
     steps
 }
 
-/// Looks at the places where something happened as a walk would: one set of rules for both ways in, and the walk knows
-/// when a missing file means a root that is away. For a single file that costs one `lstat`.
+/// Scans changed paths like a walk: both use the same rules, and a walk distinguishes a deleted file from an
+/// unavailable root. A single file costs one `lstat`.
 async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
     match step {
         Step::Look(places) => {
@@ -363,17 +361,17 @@ async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
     }
 }
 
-/// Lets what is pending at these places overtake, or leaves it to the long run where that is more than single files.
+/// Admits the pending files at these paths to the urgent queue, or leaves them to the background run if they are many.
 async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
     let (catalog, urgent, pictures, id) =
         (inner.catalog.clone(), inner.urgent.clone(), inner.pictures.clone(), root.id);
-    // While another model's index is built, the old one answers, and what changed is not added to it.
+    // While another model's table is built, the old one answers, and changes are not added to it.
     let may_overtake = !inner.tables.is_switching();
     let all = blocking(move || {
         let mut all = true;
         for (place, files) in places.iter().zip(catalog.untried(id, &places, MOST_FILES)?) {
             let are_few = files.len() < MOST_FILES;
-            // Before anybody takes them. What waits all over a root is not known to have been saved just now.
+            // Recorded before any run takes them. Pending files of a whole root were not necessarily just saved.
             if !place.as_os_str().is_empty() {
                 let seen =
                     if are_few { None } else { catalog.untried(id, std::slice::from_ref(place), MOST_SEEN)?.pop() };
@@ -390,7 +388,7 @@ async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Walks a root and brings in what is different.
+/// Walks a root and indexes the differences.
 pub(crate) async fn look_everywhere(inner: &Inner, root: &Root) -> Result<()> {
     inner.scan(root, None, &inner.shutdown).await?;
     inner.watching.made_up(root.id);
@@ -399,7 +397,7 @@ pub(crate) async fn look_everywhere(inner: &Inner, root: &Root) -> Result<()> {
     hurry(inner, root, vec![PathBuf::new()]).await
 }
 
-/// Groups changes by root, in order, without repeats that follow each other.
+/// Groups changes by root, in order, without consecutive repeats.
 fn by_root(batch: Vec<Change>) -> Vec<(RootId, Vec<ChangeKind>)> {
     let mut groups: Vec<(RootId, Vec<ChangeKind>)> = Vec::new();
     for change in batch {
@@ -439,7 +437,7 @@ mod tests {
         (dir, root, watching, changes)
     }
 
-    /// Saves a file and waits for the event.
+    /// Saves a file and returns whether its event arrives.
     fn sees(root: &Root, name: &str, changes: &mut mpsc::Receiver<Batch>) -> bool {
         std::fs::write(root.path.join(name), "x").unwrap();
         let end = Instant::now() + Duration::from_secs(4);
@@ -455,13 +453,13 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_that_died_is_found_by_its_heartbeat_and_replaced() {
+    fn dead_watcher_is_found_by_heartbeat_and_replaced() {
         let (_dir, root, watching, mut changes) = watching();
         let beat = || {
             std::thread::sleep(Duration::from_millis(50));
             watching.tend()
         };
-        assert!((0..10).all(|_| !beat()), "it lives");
+        assert!((0..10).all(|_| !beat()), "the watcher is alive");
         assert!(sees(&root, "a.txt", &mut changes));
         watching.watcher().unwrap().die();
         assert!(!sees(&root, "b.txt", &mut changes));
@@ -474,13 +472,13 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_whose_thread_ended_is_said_at_once_and_replaced_at_the_next_look_but_not_again_and_again() {
+    fn ended_watcher_is_reported_and_replaced_once_per_minute() {
         let (_dir, root, watching, mut changes) = watching();
         let dies = || {
             watching.watcher().unwrap().die();
             let begun = Instant::now();
             while watching.problems().is_empty() {
-                assert!(begun.elapsed() < Duration::from_secs(4), "nobody says so");
+                assert!(begun.elapsed() < Duration::from_secs(4), "it is not reported");
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
@@ -493,16 +491,16 @@ mod tests {
         assert_eq!((watching.problems(), watching.tells_all(root.id)), (Vec::new(), true));
         assert!(sees(&root, "a.txt", &mut changes));
         dies();
-        assert!(!watching.tend(), "not twice in a minute, unless it is silent for long");
+        assert!(!watching.tend(), "not twice in a minute, unless heartbeats are lost");
     }
 
     #[tokio::test]
-    async fn a_mark_that_a_dead_watcher_took_with_it_does_not_wait_for_ever() {
+    async fn barrier_of_dead_watcher_is_released() {
         let (_dir, _root, watching, _changes) = watching();
         watching.watcher().unwrap().die();
         let mut waiting = std::pin::pin!(watching.reach());
-        // The mark is given to the dead watcher, not to the one that takes its place.
-        tokio::select! { biased; _ = &mut waiting => panic!("the dead answer"), () = std::future::ready(()) => () }
+        // The dead watcher holds the barrier, not its replacement.
+        tokio::select! { biased; _ = &mut waiting => panic!("a dead watcher answered"), () = std::future::ready(()) => () }
         while !watching.tend() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -510,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_looked_at_together_and_renames_followed_together_but_none_across_the_other() {
+    fn steps_group_consecutive_paths_and_moves() {
         let touched = |name: &str| ChangeKind::Touched(name.into());
         let rename = |from: &str, to: &str| ChangeKind::Renamed { from: from.into(), to: to.into() };
         let look = |names: &[&str]| Step::Look(names.iter().map(PathBuf::from).collect());
@@ -529,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_went_and_came_back_has_lost_sight_until_it_is_watched_again() {
+    fn root_moved_away_and_back_loses_sight_until_rewatched() {
         let (_dir, root, watching, mut changes) = watching();
         let aside = root.path.with_extension("aside");
         assert!(!watching.has_lost_sight(root.id));
@@ -545,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn without_watching_nothing_is_told_and_nothing_is_wrong() {
+    fn disabled_watching_reports_nothing() {
         let (_dir, root, on, _changes) = watching();
         let (off, _changes) = Watching::start(false, &on.rules);
         assert_eq!((off.ensure(&root, &Arc::default()), off.tend(), off.tells_all(root.id)), (None, false, false));

@@ -1,8 +1,8 @@
-//! The second pass over new files: what is found by its words so far gets its vectors.
+//! Second pass over new files: embeds the files that are indexed by keywords only.
 //!
-//! Extraction outruns the embedder by far. When many new files come at once they are read first and found by their words at
-//! once; then their chunks come back out of the store, those of recent and small files first, go through the embedder, and
-//! take the place of what they were.
+//! Extraction is much faster than embedding. A large batch of new files is therefore read first and searchable by
+//! keywords at once. Then its chunks come back from the store, recent and small files first. They go through the
+//! embedder and replace the rows without vectors.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,24 +18,26 @@ use crate::index::reading::{Facts, Outcome, ReadFile, TextBudget};
 use crate::index::urgent::MOST_FILES;
 use crate::model::{Chunk, Contents, FileId, FileRecord, FileState};
 
-/// Pending files from which on words come first. Fewer are embedded in seconds, and would only be written twice.
+/// Pending files from which the keyword pass runs first. Fewer are embedded in seconds, and would only be written
+/// twice.
 const WORTH_TWO_PASSES: u64 = 400;
 
-/// Bytes of pending files from which on words come first, however few they are: a minute of embedding, if they are text.
+/// Bytes of pending files from which the keyword pass runs first, whatever their number: about a minute of embedding
+/// for text.
 const BYTES_WORTH_TWO_PASSES: u64 = 8 << 20;
 
-/// Files that were modified so lately get their vectors before all others.
+/// Files modified this recently get their vectors before all others.
 const RECENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Files whose chunks are read together: where the table has to be asked, it takes as long for one as for a thousand. So many
-/// are under way when others come that nobody can find yet.
+/// Files with chunks read together: one query of the table takes as long for one file as for a thousand. Also the
+/// number of files in progress when unsearchable files arrive.
 pub(crate) const FILES_TOGETHER: usize = 1_024;
 
-/// Chunks that are read together at most, unless one file has more.
+/// Maximum chunks read together, unless one file has more.
 const CHUNKS_TOGETHER: u32 = 1_000;
 
 impl Pipeline {
-    /// Says which pass is the first for what is pending.
+    /// Returns the first pass for the pending files.
     pub(crate) async fn first_pass(&self, run: &Run) -> Result<Pass> {
         if !self.table.may_wait_for_vectors() {
             return Ok(Pass::Whole);
@@ -49,8 +51,7 @@ impl Pipeline {
         Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
-    /// Counts the files that are to be read, that no urgent run takes and this one does not leave alone, up to one more than
-    /// `most`.
+    /// Counts the unread files that neither an urgent run takes nor this run skips, up to `most` + 1.
     pub(crate) async fn unread(&self, run: &Run, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());
         let looked_at = most + MOST_FILES + run.waiting.most_left();
@@ -61,9 +62,8 @@ impl Pipeline {
     }
 }
 
-/// First stage: files that wait for their vectors, until files come that nobody can find yet: more than the `left` that
-/// cannot be read anyway. Those that wait again when all have been sent, or that were left out, are for another round;
-/// whoever calls sees to it.
+/// First stage: sends files without vectors. Stops when more than the `left` unreadable files are unread, because new
+/// files go first. Files that lose their vectors again, or are skipped, wait for the caller's next round.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let recent = SystemTime::now().checked_sub(RECENT).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     let recent_ns = recent.map_or(0, |it| it.as_nanos() as i64);
@@ -88,7 +88,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: m
     Ok(())
 }
 
-/// Second stage: their chunks, out of the store.
+/// Second stage: reads their chunks from the store.
 pub(crate) async fn read(
     pipeline: &Pipeline,
     run: &Run,
@@ -110,7 +110,7 @@ pub(crate) async fn read(
     Ok(())
 }
 
-/// Cuts a group where its chunks become too many to be read at once.
+/// Splits a group so that no part has too many chunks to read at once.
 fn parts(group: Vec<FileRecord>) -> Vec<Vec<FileRecord>> {
     let mut parts: Vec<Vec<FileRecord>> = Vec::new();
     let mut chunks = u32::MAX;
@@ -141,14 +141,14 @@ async fn read_part(
     for record in part {
         let (mut chunks, hash) = (chunks.remove(&record.id).unwrap_or_default(), record.hash);
         chunks.sort_by_key(|it| it.ordinal);
-        // It has changed since, or evidence was added: then it comes again in the next round.
+        // It changed or got evidence since: the next round takes it.
         let Some(hash) = hash.filter(|_| !chunks.is_empty() && chunks.len() == record.chunks as usize) else {
             run.progress.take_back(1);
             continue;
         };
         let (kind, media_type, detail) = (record.kind, record.media_type.clone(), record.detail.clone());
         let permit = Some(budget.reserve(&chunks).await);
-        // A mark of the vectors says nothing of what lies in the file.
+        // Marking vectors does not change the contents in the catalog.
         let facts = Facts { hash, kind, media_type, detail, contents: Contents::default() };
         let outcome = Outcome::Chunks(facts, chunks);
         read.push(ReadFile { record, outcome, permit });

@@ -1,9 +1,9 @@
-//! The threads on which the library computes, and the memory that it takes to index words.
+//! Compute threads of the Lance library, and its memory for building the keyword index.
 //!
-//! It has one pool of them for the whole process: the search of the keyword index for a question runs there, and so does
-//! what commits and upkeep compute. A thread is started when there is more to do than threads at rest, has the priority of
-//! whoever needed it, which no ordinary user can raise again, and stays for good. So all are started at once, before anything
-//! that goes on unasked: otherwise questions would wait behind every program of the machine.
+//! The library has one pool per process: keyword queries run there, and so do commits and maintenance. A thread starts
+//! when all others are busy and lives for ever. It inherits the priority of its starter, which an ordinary user cannot
+//! raise again. Therefore all threads are started at once, before any background work. Otherwise queries would run
+//! behind every other program of the machine.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,28 +16,27 @@ use lance_core::utils::tokio::{get_num_compute_intensive_cpus, spawn_cpu};
 use crate::store::hot::start_threads;
 use crate::store::upkeep::KEYWORD_MEMORY_MIB;
 
-/// How many threads the pool has.
+/// Variable for the number of threads in the pool.
 const THREADS: &str = "LANCE_CPU_THREADS";
 
-/// Threads on a small machine. The library takes a single one there, and a question would wait until upkeep has computed what
-/// it is at.
+/// Threads on a small machine. The library's default there is one thread, and a query would wait for the running
+/// maintenance step.
 const ON_SMALL_MACHINES: usize = 2;
 
-/// Cores up to which a machine is small.
+/// Maximum cores of a small machine.
 const SMALL_MACHINE: usize = 3;
 
-/// How many threads of the pool index words at once: one stays for questions.
+/// Variable for the number of threads that build the keyword index at once: one stays free for queries.
 const WORD_WORKERS: &str = "LANCE_FTS_NUM_SHARDS";
 
-/// The memory of each, in MiB. What a keyword index was made with counts no more when it is brought up to date: then these
-/// two do, and the library takes 2 GiB for half of the cores.
+/// Variable for the memory of each, in MiB. Updating a keyword index ignores the settings that it was built with. Only
+/// these variables apply then, and the library's default is 2 GiB for half of the cores.
 const WORD_MEMORY: &str = "LANCE_FTS_PARTITION_SIZE";
 
-/// The longest that is waited for threads that the system may refuse.
+/// Maximum wait for threads that the system may refuse.
 const START: Duration = Duration::from_secs(1);
 
-/// Bounds what the library takes of the machine, where the user has not. Call it first thing in `main`, before there is any
-/// other thread.
+/// Limits the library's resources where the user has not. Call it first in `main`, before any other thread starts.
 #[expect(clippy::disallowed_methods, reason = "variables of a foreign library")]
 pub fn bound_library() {
     let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE);
@@ -52,14 +51,14 @@ pub fn bound_library() {
     }
 }
 
-/// Starts all threads of the pool, and those that search in vectors, with the priority of the thread that calls.
+/// Starts all threads of the pool and of vector search, with the priority of the caller.
 pub async fn start_pool() {
     start_threads();
     let (threads, met) = (get_num_compute_intensive_cpus(), Arc::new(AtomicUsize::new(0)));
     let until = Instant::now() + START;
     let meet = |_| {
         let met = met.clone();
-        // A thread that is done would do the next one's part too.
+        // A thread that finished early would take the next thread's task too.
         spawn_cpu(move || {
             met.fetch_add(1, Ordering::Relaxed);
             while met.load(Ordering::Relaxed) < threads && Instant::now() < until {

@@ -1,4 +1,4 @@
-//! What a crash, a power loss or a disk may do to a table, and what is left of it then.
+//! Effects of crashes, power loss and disk damage on a table.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn table_dir(dir: &Path) -> PathBuf {
     dir.join(format!("{}.lance", LanceStore::table_of(FINGERPRINT)))
 }
 
-/// The manifests, oldest first.
+/// Returns the manifests, oldest first.
 fn manifests(dir: &Path) -> Vec<PathBuf> {
     super::manifests::list(&table_dir(dir)).unwrap().into_iter().map(|it| it.path).collect()
 }
@@ -22,7 +22,7 @@ fn synced(dir: &Path) -> super::synced::Synced {
     super::synced::Synced::of(&table_dir(dir))
 }
 
-/// Every file with its content, by its name without the folders: what is renamed keeps its content.
+/// Returns the content of every file, because a rename keeps the content.
 fn contents(dir: &Path) -> Vec<Vec<u8>> {
     let files = walkdir::WalkDir::new(dir).into_iter().flatten().filter(|it| it.file_type().is_file());
     let mut contents: Vec<Vec<u8>> = files.map(|it| std::fs::read(it.path()).unwrap()).collect();
@@ -30,12 +30,12 @@ fn contents(dir: &Path) -> Vec<Vec<u8>> {
     contents
 }
 
-/// Says whether all of it is still there, but for the library's own note of the newest version.
+/// Returns whether all content still exists, except the library's hint of the newest version.
 fn is_kept(before: &[Vec<u8>], after: &[Vec<u8>]) -> bool {
     before.iter().filter(|it| !it.starts_with(b"{\"version\"")).all(|it| after.contains(it))
 }
 
-/// Files in a folder of the table, newest last.
+/// Returns the files in a folder of the table, newest last.
 fn files_in(dir: &Path, folder: &str) -> Vec<PathBuf> {
     let files = walkdir::WalkDir::new(table_dir(dir).join(folder)).into_iter().flatten();
     let mut files: Vec<PathBuf> =
@@ -44,7 +44,7 @@ fn files_in(dir: &Path, folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A table with two commits: files 1 to 3, then 4.
+/// Creates a table with two commits: files 1 to 3, then 4.
 async fn two_commits(dir: &Path) {
     let store = open(dir).await;
     store.replace(many(3)).await.unwrap();
@@ -52,7 +52,7 @@ async fn two_commits(dir: &Path) {
 }
 
 #[tokio::test]
-async fn a_damaged_newest_version_is_set_aside_and_the_one_before_answers() {
+async fn damaged_newest_version_is_quarantined_and_previous_one_answers() {
     for damage in ["", "12345678", "this is no manifest of any table at all, but it is long enough to look like one"] {
         let dir = tempfile::tempdir().unwrap();
         two_commits(dir.path()).await;
@@ -64,7 +64,7 @@ async fn a_damaged_newest_version_is_set_aside_and_the_one_before_answers() {
         assert!(store.has_lost() && store.set_aside().len() == 1, "{damage}");
         assert!(is_kept(&before, &contents(dir.path())), "{damage}");
         drop(store);
-        // Whoever dies before the loss was dealt with finds it again.
+        // A daemon that dies before it accepts the loss finds it again.
         let store = open(dir.path()).await;
         assert!(store.has_lost());
         store.accept_loss().await.unwrap();
@@ -78,14 +78,14 @@ async fn a_damaged_newest_version_is_set_aside_and_the_one_before_answers() {
 }
 
 #[tokio::test]
-async fn commits_that_were_never_synced_did_not_happen_neither_the_delete_nor_the_add() {
+async fn unsynced_commits_are_undone_completely() {
     let dir = tempfile::tempdir().unwrap();
     two_commits(dir.path()).await;
     let last = synced(dir.path()).read().unwrap().unwrap();
     let store = open(dir.path()).await;
     store.replace(vec![file(4, &["the fourth, changed", "and longer"]), file(5, &["new"])]).await.unwrap();
     drop(store);
-    // As a kill leaves it that comes before the number is written.
+    // As after a kill before the durable version is written.
     assert!(synced(dir.path()).read().unwrap().unwrap() > last + 1, "a replacement is a delete and an add");
     synced(dir.path()).write(last).unwrap();
     let store = open(dir.path()).await;
@@ -98,7 +98,7 @@ async fn commits_that_were_never_synced_did_not_happen_neither_the_delete_nor_th
 }
 
 #[tokio::test]
-async fn a_data_file_that_is_missing_or_empty_is_found_at_start_and_the_table_is_begun_anew_beside_the_old_one() {
+async fn missing_or_empty_data_file_recreates_table_and_keeps_old() {
     for is_removed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         two_commits(dir.path()).await;
@@ -108,13 +108,13 @@ async fn a_data_file_that_is_missing_or_empty_is_found_at_start_and_the_table_is
         } else {
             std::fs::write(oldest, "").unwrap();
         }
-        // Not even the first, empty version is whole: there is nothing to go back to.
+        // Not even the first, empty version is readable: no version is left to roll back to.
         std::fs::write(manifests(dir.path()).remove(0), "").unwrap();
         let before = contents(&table_dir(dir.path()));
         let store = open(dir.path()).await;
         assert!(store.has_lost() && store.file_ids().await.unwrap().is_empty());
         let kept = contents(&store.set_aside()[0]);
-        assert!(is_kept(&before, &kept), "something of the old one is gone");
+        assert!(is_kept(&before, &kept), "part of the old table is lost");
         store.accept_loss().await.unwrap();
         store.replace(many(2)).await.unwrap();
         drop(store);
@@ -124,12 +124,12 @@ async fn a_data_file_that_is_missing_or_empty_is_found_at_start_and_the_table_is
 }
 
 #[tokio::test]
-async fn the_newest_data_file_costs_its_own_commit_only() {
+async fn damaged_newest_data_file_costs_only_its_commit() {
     let dir = tempfile::tempdir().unwrap();
     two_commits(dir.path()).await;
     let newest = files_in(dir.path(), "data").pop().unwrap();
     let length = std::fs::metadata(&newest).unwrap().len();
-    // As long as it was, and empty: the length reached the disk and the bytes did not.
+    // Same length, but zeros: the length reached the disk and the content did not.
     std::fs::write(&newest, vec![0; length as usize]).unwrap();
     let store = open(dir.path()).await;
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
@@ -137,7 +137,7 @@ async fn the_newest_data_file_costs_its_own_commit_only() {
 }
 
 #[tokio::test]
-async fn a_damaged_keyword_index_is_made_anew_and_costs_no_rows() {
+async fn damaged_keyword_index_is_rebuilt_without_row_loss() {
     for damage in ["", "garbage garbage garbage garbage"] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
@@ -157,7 +157,7 @@ async fn a_damaged_keyword_index_is_made_anew_and_costs_no_rows() {
 }
 
 #[tokio::test]
-async fn what_a_crash_leaves_lying_about_does_no_harm() {
+async fn leftovers_of_crash_are_harmless() {
     let dir = tempfile::tempdir().unwrap();
     two_commits(dir.path()).await;
     let table = table_dir(dir.path());
@@ -170,7 +170,7 @@ async fn what_a_crash_leaves_lying_about_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_lost_or_damaged_number_of_the_last_version_costs_nothing() {
+async fn lost_or_damaged_durable_version_costs_nothing() {
     for damage in [None, Some(""), Some("999 of what")] {
         let dir = tempfile::tempdir().unwrap();
         two_commits(dir.path()).await;
@@ -186,7 +186,7 @@ async fn a_lost_or_damaged_number_of_the_last_version_costs_nothing() {
 }
 
 #[tokio::test]
-async fn old_versions_go_only_when_the_new_one_is_on_disk() {
+async fn old_versions_are_pruned_after_newest_is_durable() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     for id in 1..=40 {
@@ -199,11 +199,11 @@ async fn old_versions_go_only_when_the_new_one_is_on_disk() {
 }
 
 #[tokio::test]
-async fn a_write_that_breaks_off_is_looked_at_before_the_next_one() {
+async fn interrupted_write_is_checked_before_next_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
-    // Another writer commits what this one does not count, as if an error had come after the commit.
+    // Another writer commits, which this one does not count: as after an error past the commit.
     let other = open(dir.path()).await;
     other.replace(vec![file(9, &["the ninth"])]).await.unwrap();
     drop(other);
@@ -216,12 +216,12 @@ async fn a_write_that_breaks_off_is_looked_at_before_the_next_one() {
 }
 
 #[tokio::test]
-async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
+async fn interrupted_change_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
     let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
-    // The first commit of two, then the disk was full: others prune before it is tried again.
+    // The first commit of two, then the disk is full: pruning runs before the retry.
     store.table.delete("file_id = 1").await.unwrap();
     store.break_off();
     store.prune().await.unwrap();
@@ -230,7 +230,7 @@ async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
     drop(store);
     let store = open(dir.path()).await;
     assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3]));
-    // Also where the change itself says that it failed.
+    // Also if the change itself reports the failure.
     let failed = store.change(async {
         store.table.delete("file_id = 2").await.unwrap();
         Err::<(), _>(Error::internal("no room"))
@@ -242,7 +242,7 @@ async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn what_undone_changes_wrote_goes_with_old_versions() {
+async fn files_of_undone_changes_are_pruned() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
@@ -256,7 +256,7 @@ async fn what_undone_changes_wrote_goes_with_old_versions() {
     });
     failed.await.unwrap_err();
     assert_eq!(left(), before + 1, "the test could not fail");
-    // No read sees anything of a change that is not on disk.
+    // No read sees a change that is not durable.
     store.prune().await.unwrap();
     drop(reading);
     assert_eq!((left(), store.table.count_rows(None).await.unwrap()), (before, 3));
@@ -266,7 +266,7 @@ async fn what_undone_changes_wrote_goes_with_old_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_are_answered_while_changes_break_off_and_are_undone() {
+async fn queries_are_answered_while_changes_are_undone() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(open(dir.path()).await);
     store.replace(many(30)).await.unwrap();
@@ -295,17 +295,17 @@ async fn questions_are_answered_while_changes_break_off_and_are_undone() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_files_lack_their_ends_does_not_count() {
+async fn commit_with_truncated_files_does_not_count() {
     for folder in ["_deletions", "_versions"] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(many(3)).await.unwrap();
         let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
-        // Twice: what is undone leaves its number, and so the name of its version, to the next.
+        // Twice, because an undone version leaves its number, and thus its file name, to the next.
         for _ in 0..2 {
             let change = store.change(async {
                 store.table.delete("file_id = 1").await.unwrap();
-                // As on a disk that took no more, which the library does not notice.
+                // As on a full disk, which the library does not notice.
                 let files = files_in(dir.path(), folder).into_iter();
                 let files = files.filter(|it| it.extension().is_some_and(|it| it != "json"));
                 let torn = files.max_by_key(|it| it.metadata().unwrap().modified().unwrap()).unwrap();
@@ -326,10 +326,10 @@ async fn a_commit_whose_files_lack_their_ends_does_not_count() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_entered_is_the_same_error_twice_and_nothing_is_moved() {
+fn forbidden_folder_is_same_error_twice_and_nothing_moves() {
     use std::os::unix::fs::PermissionsExt;
     if rustix::process::geteuid().is_root() {
-        // Permissions do not stop root: `tests/it/damage.rs` does the same as another user.
+        // Permissions do not stop root: `tests/it/damage.rs` runs the same as another user.
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,13 +1,13 @@
-//! Errors of the table's library in our terms.
+//! Maps errors of LanceDB to ours.
 
 use std::error::Error as StdError;
 use std::path::Path;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Names the action and the directory of a failed operation on a table.
+/// Adds the action and the directory to the error of a table operation.
 pub(super) trait StoreContext<T> {
-    /// Turns the error into `cannot <action> the index in <dir>: <error>`, with the code that fits.
+    /// Maps the error to `cannot <action> the index in <dir>: <error>`, with the matching code.
     fn on(self, action: &str, dir: &Path) -> Result<T>;
 }
 
@@ -17,13 +17,13 @@ impl<T> StoreContext<T> for lancedb::Result<T> {
     }
 }
 
-/// A table that is there but cannot be opened is damaged, whatever the library calls it; what the operating system
-/// refuses (a full disk, permissions, a disk that does not answer, too many open files) stays what it is.
+/// Marks the error as damage: a table that exists but cannot be opened is damaged, whatever the library calls it.
+/// Errors of the operating system (full disk, permissions, unresponsive disk, too many open files) keep their code.
 pub(super) fn as_damage(error: lancedb::Error) -> lancedb::Error {
     lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
 }
 
-/// Says whether something that is there cannot be read for what it is, rather than for what the system refuses.
+/// Returns whether the error is damage rather than an error of the operating system.
 pub(super) fn is_damage(error: &lancedb::Error) -> bool {
     code(error, true) == ErrorCode::DataLoss
 }
@@ -35,8 +35,8 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
         ErrorCode::StorageFull => Error::new(ErrorCode::StorageFull, message)
             .hint("free some disk space, or point VIC_DB_PATH at a larger disk"),
         ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message).hint(format!(
-            "start the daemon again: what is damaged is set aside, and its files are read again; if that does not help, \
-             move `{dir}` away before"
+            "start the daemon again: damaged parts are set aside, and their files are read again; if that does not help, \
+             move `{dir}` away first"
         )),
         ErrorCode::PermissionDenied => {
             Error::new(ErrorCode::PermissionDenied, message).hint(format!("check the permissions of `{dir}`"))
@@ -47,12 +47,12 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
     }
 }
 
-/// The library's messages carry source locations and repeat themselves; the first line says it.
+/// The library's messages repeat themselves and carry source locations; the first line is enough.
 fn first_line(error: &lancedb::Error) -> String {
     without_location(error.to_string().lines().next().unwrap_or_default()).to_owned()
 }
 
-/// Cuts every `, /some/where/file.rs:12:34` off the end: places in the library's source that the error came through.
+/// Cuts every trailing `, /some/where/file.rs:12:34`: a source location in the library.
 fn without_location(line: &str) -> &str {
     match line.rsplit_once(", ") {
         Some((message, place)) if place.contains(".rs:") && !place.contains(' ') => without_location(message),
@@ -75,7 +75,7 @@ fn code(error: &lancedb::Error, damaged: bool) -> ErrorCode {
     code_of_text(&text, damaged)
 }
 
-/// What the operating system says is no damage, but for files that are missing or are something else than they should be.
+/// Returns the code of an OS error. Missing files and files of the wrong type may be damage, so they have none.
 fn os_code(number: i32) -> Option<ErrorCode> {
     match number {
         libc::ENOENT | libc::ENOTDIR | libc::EISDIR => None,
@@ -85,7 +85,7 @@ fn os_code(number: i32) -> Option<ErrorCode> {
     }
 }
 
-/// Some layers below pass errors on as text only: `... (os error 28)`.
+/// Some lower layers return errors as text only: `... (os error 28)`.
 fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
     let text = text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|it| text.contains(it));
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_keeps_its_source_locations_to_itself() {
+    fn source_locations_are_cut_from_messages() {
         assert_eq!(
             without_location("no space left (os error 28), /x/lance/src/commit.rs:1663:50"),
             "no space left (os error 28)"
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_and_damage_are_told_apart() {
+    fn disk_full_and_damage_get_different_codes() {
         let check = |message: &str, code: ErrorCode| {
             let error = lancedb::Error::Runtime { message: message.into() };
             let error = explain(&error, "write", Path::new("/x"));

@@ -1,4 +1,4 @@
-//! A look at a table that changes nothing, for `vic doctor`.
+//! Read-only inspection of a table, for `vic doctor`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use crate::store::opening::{self, Place};
 use crate::store::synced::Synced;
 use crate::store::{LanceStore, manifests, schema};
 
-/// What a table holds.
+/// Contents of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
     /// Number of chunks of each file.
     pub rows: BTreeMap<FileId, u64>,
-    /// Files of which a vector is damaged.
+    /// Files with a damaged vector.
     pub damaged: BTreeSet<FileId>,
-    /// Versions that are kept.
+    /// Versions on disk.
     pub versions: u64,
-    /// Of these, those that an interrupted commit left. The next start sets them aside.
+    /// Versions that an interrupted commit left. The next start quarantines them.
     pub unsynced: u64,
-    /// Files of versions that were set aside, and temporary ones.
+    /// Quarantined and temporary files.
     pub leftovers: Vec<PathBuf>,
 }
 
 impl LanceStore {
-    /// Reads every row of the table of this model; None when there is no such table. Sees whatever is newest, synced or not.
+    /// Reads every row of this model's table, `None` if there is no table. Reads the newest version, synced or not.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::DataLoss`] for a damaged table.

@@ -1,5 +1,4 @@
-//! The store in LanceDB: opening and counting. The queries are in `legs`, the changes in `writing`, the housekeeping in
-//! `upkeep`.
+//! The store on LanceDB: opening and counting. `legs` has the queries, `writing` the changes, `upkeep` the maintenance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,15 +22,15 @@ use crate::store::synced::Synced;
 use crate::store::whole::Whole;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
 
-/// What the names of tables begin with.
+/// Prefix of table names.
 const TABLE_PREFIX: &str = "chunks_";
-/// Hex digits of a model's fingerprint in the name of its table.
+/// Hex digits of a model's fingerprint in its table name.
 const FINGERPRINT_DIGITS: usize = 12;
 
-/// How long after a question somebody is taken to ask on.
+/// How long after a query the store counts as queried.
 const ATTENDED: Duration = Duration::from_secs(30);
 
-/// What the store may hold in memory at most.
+/// Returns the memory limits of the store.
 pub fn memory_caps() -> Vec<MemoryCap> {
     let cap = |part: &str, bytes: usize| MemoryCap { part: part.into(), mib: bytes.div_ceil(1 << 20) as u64 };
     vec![
@@ -44,18 +43,19 @@ pub fn memory_caps() -> Vec<MemoryCap> {
 
 /// One table of chunks, of one model.
 ///
-/// Every write goes through one lock, because concurrent commits of the same rows can duplicate them; readers take none.
+/// One lock serialises all writes, because concurrent commits of the same rows can duplicate them. Readers take no
+/// lock.
 ///
-/// What a change makes of the table is several commits of the library, and questions see none of them alone: they ask a
-/// table of their own, which stays at the last version that is on disk until a change has settled.
+/// A change may be several commits of the library, and queries see none of them alone. They use a table handle of their
+/// own, which stays at the last durable version until the change is published.
 pub struct LanceStore {
-    /// As changes make it.
+    /// The handle for changes.
     pub(super) table: Table,
-    /// As questions see it.
+    /// The handle for queries.
     pub(super) shown: Table,
-    /// Also of what was replaced: see [`LanceStore::forget_replaced`].
+    /// Also holds replaced data: see [`LanceStore::forget_replaced`].
     pub(super) cached: Cached,
-    /// Reads under way, whose version has to stay.
+    /// Versions held by running reads.
     pub(super) readings: Readings,
     pub(super) dir: PathBuf,
     pub(super) place: Place,
@@ -67,11 +67,11 @@ pub struct LanceStore {
     pub(super) hot: RwLock<Hot>,
     pub(super) synced: Synced,
     pub(super) whole: Whole,
-    /// When somebody asked last.
+    /// When the last query ran.
     asked: Mutex<Option<Instant>>,
-    /// Whether a write broke off: then nobody knows which of its commits there are.
+    /// Whether a write was interrupted: then it is unknown which of its commits exist.
     pub(super) is_uncertain: AtomicBool,
-    /// Whether a change was undone of which files may lie there that belong to no version.
+    /// Whether a change was undone: then files without a version may exist.
     pub(super) has_undone: AtomicBool,
     has_lost: AtomicBool,
     set_aside: Vec<PathBuf>,
@@ -79,28 +79,28 @@ pub struct LanceStore {
     upkeep: Mutex<Upkeep>,
 }
 
-/// Upkeep as others see it.
+/// Maintenance state for the status.
 #[derive(Clone, Debug, Default)]
 struct Upkeep {
-    /// What it does now.
+    /// The current step.
     now: Option<&'static str>,
     error: Option<String>,
 }
 
 impl LanceStore {
-    /// Opens the table of this model below `dir`, or makes it. `fingerprint` identifies the model and its settings,
-    /// `dimension` is the length of its vectors. A damaged table goes back to its last whole version, or is put aside and
-    /// begun anew: see [`LanceStore::set_aside`] and [`LanceStore::has_lost`].
+    /// Opens the table of this model below `dir`, or creates it. `fingerprint` identifies the model and its settings,
+    /// `dimension` is the length of its vectors. A damaged table is rolled back to its last readable version, or
+    /// quarantined and created anew: see [`LanceStore::set_aside`] and [`LanceStore::has_lost`].
     ///
     /// # Errors
-    /// The directory is no index, or cannot be read or written.
+    /// The directory is not an index, or cannot be read or written.
     pub async fn open(dir: &Path, fingerprint: &str, dimension: usize) -> Result<LanceStore> {
         sync::prepare(dir)?;
         let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
         let synced = Synced::of(&place.table_dir());
         let Opened { table, cached, rows, hot, whole, set_aside, has_lost } = opening::open(&place, &synced).await?;
         for it in &set_aside {
-            tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
+            tracing::warn!("the index was damaged: the unreadable part is kept as `{}`", it.display());
         }
         let damaged = hot.damaged().clone();
         let shown = connect(dir, &cached).await?.open_table(&place.name).execute().await.on("open", dir)?;
@@ -129,37 +129,37 @@ impl LanceStore {
         })
     }
 
-    /// What was damaged when the table was opened, under its new names.
+    /// Returns the new paths of the parts that were quarantined when the table was opened.
     pub fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
     }
 
-    /// Files of which a vector was damaged when the table was opened, as far as all of them were read by then: what is said
-    /// of them is to be made again.
+    /// Returns the files with vectors that were damaged when the table was opened, as far as it was read. They must be
+    /// indexed again.
     pub fn damaged(&self) -> &BTreeSet<FileId> {
         &self.damaged
     }
 
-    /// Says whether commits that were on disk once are gone: what is known of them elsewhere must not be believed. Stays
-    /// true over restarts until [`LanceStore::accept_loss`].
+    /// Returns whether durable commits were lost. Records elsewhere about this table are then wrong. Stays true across
+    /// restarts until [`LanceStore::accept_loss`].
     pub fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// Goes on from the table as it is. Call it when everything that may be missing is queued again.
+    /// Accepts the table as it is. Call it when everything that may be missing is queued again.
     ///
     /// # Errors
-    /// The disk refuses.
+    /// The disk fails.
     pub async fn accept_loss(&self) -> Result<()> {
         opening::note(&self.table, &self.place, &self.synced).await?;
         self.has_lost.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Returns the names of the tables below `dir`, one for each model that was ever used.
+    /// Returns the names of the tables below `dir`, one per model that was ever used.
     ///
     /// # Errors
-    /// The directory is no index or cannot be read.
+    /// The directory is not an index, or cannot be read.
     pub async fn tables(dir: &Path) -> Result<Vec<String>> {
         sync::prepare(dir)?;
         connect(dir, &Cached::new()).await?.table_names().execute().await.on("list", dir)
@@ -170,37 +170,37 @@ impl LanceStore {
         table_name(fingerprint)
     }
 
-    /// Says whether a name is that of the table of some model, and not of what else lies beside it.
+    /// Returns whether a name is that of a model's table.
     pub fn is_of_a_model(name: &str) -> bool {
         let digits = name.strip_prefix(TABLE_PREFIX).unwrap_or_default();
         digits.len() == FINGERPRINT_DIGITS && digits.bytes().all(|it| it.is_ascii_hexdigit())
     }
 
-    /// Removes a table with everything in it.
+    /// Drops a table with all its data.
     ///
     /// # Errors
-    /// There is no such table, or it cannot be removed.
+    /// The table does not exist, or cannot be removed.
     pub async fn drop_table(dir: &Path, name: &str) -> Result<()> {
         connect(dir, &Cached::new()).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
         Synced::of(&dir.join(format!("{name}.lance"))).remove()
     }
 
-    /// Returns how many chunks each file has, by number.
+    /// Returns the number of chunks of each file.
     pub fn rows_by_file(&self) -> BTreeMap<FileId, u64> {
         self.rows().clone()
     }
 
-    /// Says whether there are chunks of a file.
+    /// Returns whether the table has chunks of a file.
     pub fn has(&self, file: FileId) -> bool {
         self.rows().contains_key(&file)
     }
 
-    /// Says whether all vectors are in memory, where those that are still to come are simply not there, and will be.
+    /// Returns whether all vectors are in memory, so that missing ones can be added later.
     pub fn compares_in_memory(&self) -> bool {
         self.hot().vectors().is_some() && self.chunk_count() < hot_rows(self.dimension) as u64
     }
 
-    /// Returns all chunks of these files, in no order.
+    /// Returns all chunks of these files, unordered.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -219,24 +219,24 @@ impl LanceStore {
         Ok(found)
     }
 
-    /// Number of rows of each file, held in memory so that no question has to count.
+    /// Rows per file, in memory so that no query has to count.
     pub(super) fn rows(&self) -> RwLockReadGuard<'_, BTreeMap<FileId, u64>> {
-        // The map is replaced key by key: a panic elsewhere leaves nothing half done.
+        // The map is updated key by key, so it is consistent after a panic.
         self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What of the table is in memory.
+    /// The part of the table in memory.
     pub(super) fn hot(&self) -> RwLockReadGuard<'_, Hot> {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does as if the table were too large for memory.
+    /// Simulates a table too large for memory.
     #[cfg(test)]
     pub(super) fn drop_hot(&self) {
         *self.hot_mut() = Hot::default();
     }
 
-    /// Does as if the last write had failed at the end.
+    /// Simulates a write that failed at its end.
     #[cfg(test)]
     pub(super) fn break_off(&self) {
         self.is_uncertain.store(true, Ordering::Relaxed);
@@ -252,34 +252,34 @@ impl LanceStore {
         collect(query.execute().await, "read", &self.dir).await
     }
 
-    /// Has the library forget the indexes, manifests and files that it opened. It keeps one that was replaced until others
-    /// need the room, with its memory and its open files: after an hour of changes hundreds of indexes, and of manifests
-    /// and page tables of files as many as there is room for, none of which is ever read again.
+    /// Clears the library's caches of indexes, manifests and files. The library keeps replaced ones, with their memory
+    /// and open files, until it needs the space. After an hour of changes these are hundreds of indexes and as many
+    /// manifests and page tables as fit, none of them ever read again.
     pub(super) async fn forget_replaced(&self) {
         self.cached.clear().await;
     }
 
-    /// Reads the keyword index into memory, so that no question waits for the disk; not one that would not fit.
+    /// Loads the keyword index into memory, so that no query waits for the disk. Skips one that would not fit.
     ///
     /// # Errors
     /// The index cannot be read.
     pub async fn warm(&self) -> Result<()> {
         let _reading = self.readings.begin();
         let bytes = sync::bytes_below(&self.place.table_dir().join("_indices")).await?;
-        // In memory it takes some twice as much.
+        // In memory it takes about twice as much.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
             upkeep::warm(&self.shown).await.on("read the index of", &self.dir)?;
         }
         Ok(())
     }
 
-    /// Says whether somebody asks these days: a question within the last half a minute.
+    /// Returns whether a query ran within the last half minute.
     pub fn is_asked(&self) -> bool {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.is_some_and(|it| it.elapsed() < ATTENDED)
     }
 
-    /// Has the keyword index cover all rows, and does nothing else of upkeep: for whoever asks while a job goes on.
+    /// Adds all rows to the keyword index, without other maintenance: for queries during a job.
     ///
     /// # Errors
     /// The directory cannot be read or written.
@@ -289,7 +289,7 @@ impl LanceStore {
         done
     }
 
-    /// Drops old versions, and does nothing else of upkeep: it needs hardly any room.
+    /// Prunes old versions, without other maintenance: needs hardly any disk space.
     ///
     /// # Errors
     /// The directory cannot be read or written.
@@ -304,27 +304,27 @@ impl LanceStore {
         *state = Upkeep { now: None, error: done.as_ref().err().map(Error::to_string) };
     }
 
-    /// Lets others see what upkeep does.
+    /// Sets the current maintenance step, for the status.
     pub(super) fn doing(&self, what: &'static str) {
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).now = Some(what);
     }
 
-    /// Number of versions that are kept.
+    /// Returns the number of versions on disk.
     pub fn version_count(&self) -> Result<u64> {
         Ok(manifests::list(&self.place.table_dir())?.len() as u64)
     }
 }
 
-/// Keeps what is of these files: a commit may come between the look at which files there are, of which a filter is made, and
-/// the search, and a new file is not to pass for one of them.
+/// Keeps only hits of these files. A commit may come between making the filter and the search, and a new file must not
+/// pass for one of them.
 fn within(files: &FileSet, mut hits: Vec<LegHit>) -> Vec<LegHit> {
     hits.retain(|it| files.holds(it.file_id));
     hits
 }
 
-/// What is only there for speed has failed.
+/// Logs the failure of an optimisation.
 pub(super) fn slower(error: &Error) {
-    tracing::warn!(%error, "questions take longer");
+    tracing::warn!(%error, "queries are slower");
 }
 
 #[async_trait::async_trait]
@@ -444,7 +444,7 @@ pub(super) async fn collect(
     stream.on(action, dir)?.try_collect().await.on(action, dir)
 }
 
-/// A fingerprint may be any text; a table's name may not.
+/// A fingerprint may be any text, but a table name may not.
 fn table_name(fingerprint: &str) -> String {
     let is_hex = fingerprint.len() >= FINGERPRINT_DIGITS && fingerprint.bytes().all(|it| it.is_ascii_hexdigit());
     let digits =

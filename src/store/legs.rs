@@ -1,6 +1,6 @@
-//! The queries: keyword leg, vector leg, and rows by id.
+//! Queries: keyword search, vector search, and rows by id.
 //!
-//! Filters are applied before the top k are chosen. Each leg reads only the columns it gives back.
+//! Filters apply before the top k are chosen. Each query reads only the columns that it returns.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,50 +18,50 @@ use crate::store::failure::StoreContext;
 use crate::store::lance::{LanceStore, collect};
 use crate::store::{FileSet, KeywordQuery, Store, schema, upkeep};
 
-/// Longest keyword query in bytes. Every word is looked up: a pasted page would take seconds and mean nothing.
+/// Maximum bytes of a keyword query. Every word is looked up: a pasted page would take seconds without a useful result.
 const MAX_QUERY_BYTES: usize = 4 << 10;
 
-/// Rows of a filter that are compared one by one, without the approximate index: exact, and complete however few they
-/// are. Measured at 300,000 chunks: 3,000 rows take 18 to 21 ms, 15,000 take 98 ms, the index 30 ms for either.
+/// Rows of a filter up to which vectors are compared one by one, without the approximate index. This is exact and
+/// complete. Measured at 300,000 chunks: 3,000 rows take 18 to 21 ms, 15,000 take 98 ms, the index 30 ms for either.
 const EXACT_ROWS: u64 = 4_000;
 
-/// A filter that lets pass at least one row in so many is applied to more hits than asked for, instead of being handed
-/// to the table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180 ms in
-/// each leg, more hits take 15 ms.
+/// A filter that passes at least one row in this many is applied to a larger result, instead of being passed to the
+/// table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180 ms per leg,
+/// the larger result 15 ms.
 const WIDE_PART: u64 = 5;
 
-/// Rows whose files a leg may return.
+/// The part of the rows that a filter selects.
 enum Scope {
     All,
     None,
     Part(Part),
 }
 
-/// Some files, and how much of the table that is.
+/// A subset of the files, with its share of the table.
 struct Part {
-    /// Those that have rows, sorted.
+    /// The files that have rows, sorted.
     files: Vec<FileId>,
     rows: u64,
     all_rows: u64,
 }
 
 impl Part {
-    /// Returns how many hits of the whole table hold `limit` of these files, most likely; None when the filter is too
-    /// narrow for that.
+    /// Returns how many hits of the whole table most likely contain `limit` hits of these files. `None` if the filter
+    /// is too narrow.
     fn depth(&self, limit: usize) -> Option<usize> {
         let is_wide = self.rows * WIDE_PART >= self.all_rows;
-        // A quarter more than the average: the files of a filter are seldom spread evenly.
+        // A quarter more than the average, because the files of a filter are seldom spread evenly.
         is_wide.then(|| limit * self.all_rows as usize * 5 / (self.rows as usize * 4) + 1)
     }
 
-    /// Returns the first `limit` hits of these files; None when there are fewer, so that there may be others behind.
+    /// Returns the first `limit` hits of these files. `None` if there are fewer, because more may follow.
     fn first(&self, mut hits: Vec<LegHit>, limit: usize) -> Option<Vec<LegHit>> {
         hits.retain(|hit| self.files.binary_search(&hit.file_id).is_ok());
         hits.truncate(limit);
         (hits.len() == limit).then_some(hits)
     }
 
-    /// Returns the shortest condition that says the same of the rows there are.
+    /// Returns the shorter condition for these files: a list of them, or of the others.
     fn filter(&self, store: &LanceStore) -> DfExpr {
         let rows = store.rows();
         if self.files.len() * 2 <= rows.len() {
@@ -97,7 +97,7 @@ pub(super) async fn keyword(
     }
 }
 
-/// Returns every chunk that holds all of these words.
+/// Returns every chunk with all these words.
 pub(super) async fn all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
     let filter = match scope(store, files) {
         Scope::None => return Ok(Vec::new()),
@@ -138,13 +138,13 @@ async fn matching(
     best_first(&batches, "_score", |score| score)
 }
 
-/// The chunks of all rows of these batches, if all their addresses are known.
+/// Returns the chunks of all rows in these batches, if all their row ids are known.
 fn known_ids(store: &LanceStore, batches: &[RecordBatch]) -> Option<Vec<Vec<LegHit>>> {
     let hot = store.hot();
     batches.iter().map(|it| hot.addresses()?.ids(it)).collect()
 }
 
-/// Gives chunks the scores of their rows, and sorts them.
+/// Sets the scores of the chunks and sorts them.
 fn scored(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>> {
     let mut hits = Vec::new();
     for (batch, mut part) in batches.iter().zip(ids) {
@@ -155,7 +155,7 @@ fn scored(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>>
     Ok(hits)
 }
 
-/// Returns the `limit` nearest chunks by cosine.
+/// Returns the `limit` nearest chunks by cosine similarity.
 pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
     if limit == 0 {
         return Ok(Vec::new());
@@ -181,11 +181,11 @@ pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, 
     }
 }
 
-/// How vectors are searched.
+/// How a vector search runs.
 enum Effort {
-    /// All that pass the filter are compared.
+    /// Compares all rows that pass the filter.
     Exact,
-    /// By the approximate index, if there is one, for this part of the rows.
+    /// Uses the approximate index, if there is one; the filter passes this share of the rows.
     Index(f64),
 }
 
@@ -249,7 +249,7 @@ async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result
     Ok(found)
 }
 
-/// Hands over every chunk of these files until `each` returns false.
+/// Passes every chunk of these files to `each` until it returns false.
 pub(super) async fn scan(
     store: &LanceStore,
     files: &FileSet,
@@ -272,7 +272,7 @@ pub(super) async fn scan(
     Ok(())
 }
 
-/// Returns rows that may be those of these chunks; [`keep_asked`] drops the others.
+/// Returns a superset of the rows of these chunks; [`keep_asked`] drops the others.
 pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns: &[&str]) -> Result<Vec<RecordBatch>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -286,7 +286,7 @@ pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns:
     collect(query.execute().await, "read", &store.dir).await
 }
 
-/// Drops rows that were not asked for: files with the same content share chunk ids.
+/// Drops rows that were not requested: files with the same content share chunk ids.
 pub(super) fn keep_asked<T>(rows: &mut Vec<T>, ids: &[(FileId, ChunkId)], key: fn(&T) -> (FileId, &ChunkId)) {
     let asked: HashSet<(FileId, &ChunkId)> = ids.iter().map(|(file_id, id)| (*file_id, id)).collect();
     rows.retain(|row| asked.contains(&key(row)));
@@ -306,7 +306,7 @@ pub(super) fn of_part(file_id: FileId, ordinals: &Range<u32>) -> DfExpr {
     of_files(&[file_id]).and(within)
 }
 
-/// Says which part of the rows there are a set of files is.
+/// Returns which part of the rows a set of files selects.
 fn scope(store: &LanceStore, files: &FileSet) -> Scope {
     let rows = store.rows();
     let FileSet::Only(wanted) = files else { return if rows.is_empty() { Scope::None } else { Scope::All } };
@@ -332,13 +332,13 @@ fn best_first(batches: &[RecordBatch], column: &str, score: fn(f32) -> f32) -> R
     for batch in batches {
         hits.extend(schema::hits(batch, column, score)?);
     }
-    // The distance to a vector of zeros, of a chunk that waits for its own, is none.
+    // A chunk without a vector has zeros, and their distance is NaN.
     hits.retain(|it| !it.score.is_nan());
     sort(&mut hits);
     Ok(hits)
 }
 
-/// Best first, equal scores in the order of their ids, so that the same question has the same answer.
+/// Sorts best first, and by id for equal scores, so that results are reproducible.
 fn sort(hits: &mut [LegHit]) {
     hits.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);

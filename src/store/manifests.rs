@@ -1,16 +1,16 @@
-//! The versions of a table as files: one manifest each, named by its number. Damaged ones are renamed, never deleted.
+//! Versions of a table on disk: one manifest file each, named by its number. Damaged ones are renamed, never deleted.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 
-/// Digits of a name that counts down, so that the newest comes first in a list.
+/// Digits of a name that counts down, so that the newest sorts first.
 const COUNT_DOWN_DIGITS: usize = 20;
 
-/// What a manifest of a version that never became durable is called from then on.
+/// Suffix of the manifest of a version that never became durable.
 const UNSYNCED: &str = "unsynced";
-/// What a damaged manifest is called from then on.
+/// Suffix of a damaged manifest.
 const CORRUPT: &str = "corrupt";
 
 /// One version of a table.
@@ -20,10 +20,10 @@ pub(super) struct Manifest {
     pub(super) path: PathBuf,
 }
 
-/// Returns the versions of a table, oldest first; none when there is no such folder.
+/// Returns the versions of a table, oldest first; empty if the folder does not exist.
 ///
 /// # Errors
-/// The folder cannot be read: that is no damage.
+/// The folder cannot be read, which is not damage.
 pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
     let folder = folder(table_dir);
     let entries = match std::fs::read_dir(&folder) {
@@ -42,7 +42,7 @@ pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Moves the versions above that number aside, newest first; returns how many.
+/// Quarantines the versions above that number, newest first. Returns how many.
 ///
 /// # Errors
 /// A file cannot be renamed.
@@ -52,14 +52,14 @@ pub(super) fn set_unsynced_aside(table_dir: &Path, synced: u64) -> Result<usize>
         rename(&it.path, &free(&it.path, UNSYNCED))?;
     }
     if !unsynced.is_empty() {
-        // It may name a version that is gone now.
+        // The hint may name a removed version.
         drop_hint(table_dir)?;
         sync(table_dir)?;
     }
     Ok(unsynced.len())
 }
 
-/// Moves a damaged version aside; returns its new name.
+/// Quarantines a damaged version. Returns its new path.
 ///
 /// # Errors
 /// The file cannot be renamed.
@@ -71,7 +71,7 @@ pub(super) fn set_corrupt_aside(table_dir: &Path, manifest: &Manifest) -> Result
     Ok(aside)
 }
 
-/// Renames the whole table; returns its new name.
+/// Quarantines the whole table. Returns its new path.
 ///
 /// # Errors
 /// The folder cannot be renamed.
@@ -84,7 +84,7 @@ pub(super) fn set_table_aside(table_dir: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Takes a move back.
+/// Undoes a quarantine.
 ///
 /// # Errors
 /// The file cannot be renamed.
@@ -92,13 +92,13 @@ pub(super) fn put_back(manifest: &Manifest, aside: &Path) -> Result<()> {
     rename(aside, &manifest.path)
 }
 
-/// Says whether a version was set aside because it was damaged.
+/// Returns whether a version was quarantined because of damage.
 pub(super) fn has_corrupt(table_dir: &Path) -> bool {
     let mark = format!(".{CORRUPT}");
     leftovers(table_dir).iter().any(|it| it.to_string_lossy().contains(&mark))
 }
 
-/// Files that were set aside, and temporary ones that a crash left: what nobody will read again.
+/// Returns quarantined files and temporary files of a crash: none will be read again.
 pub(super) fn leftovers(table_dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(table_dir)).into_iter().flatten().flatten();
     let mut left: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| is_leftover(it)).collect();
@@ -126,7 +126,7 @@ fn version(path: &Path) -> Option<u64> {
     Some(if stem.len() == COUNT_DOWN_DIGITS { u64::MAX - number } else { number })
 }
 
-/// A name for it that nothing has yet: `name.why`, `name.why-2` and so on.
+/// Returns an unused path: `name.why`, `name.why-2` and so on.
 fn free(path: &Path, why: &str) -> PathBuf {
     let name = |number: u32| {
         let mut name = path.as_os_str().to_owned();
@@ -136,7 +136,7 @@ fn free(path: &Path, why: &str) -> PathBuf {
     (1..).map(name).find(|it| it.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
 }
 
-/// The library's note of the newest version is only a help; without it, it looks for itself.
+/// Removes the library's hint of the newest version. Without it, the library lists the versions.
 fn drop_hint(table_dir: &Path) -> Result<()> {
     let hint = folder(table_dir).join("latest_version_hint.json");
     match std::fs::remove_file(&hint) {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_set_aside_under_names_of_their_own_and_nothing_is_lost() {
+    fn versions_are_quarantined_under_unique_names() {
         let dir = tempfile::tempdir().unwrap();
         let versions = dir.path().join("_versions");
         std::fs::create_dir(&versions).unwrap();

@@ -1,6 +1,6 @@
-//! Chunks and vectors on disk: the keyword leg, the vector leg, and upkeep.
+//! Chunks and vectors on disk: keyword search, vector search and maintenance.
 //!
-//! Nothing here fuses legs, knows files by path, or decides what is stale: that is `ask` and `index`.
+//! This layer does not fuse results, know files by path, or decide what is stale: that is `ask` and `index`.
 //! [`LanceStore`] is the implementation; start reading at [`Store`].
 
 mod compacting;
@@ -33,7 +33,8 @@ pub use lance::{LanceStore, memory_caps};
 use crate::error::Result;
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
 
-/// Which files a leg may return. Applied before the top k are chosen, so that a narrow filter loses no recall.
+/// The files that a search leg may return. Applied before the top k are chosen, so that a narrow filter loses no
+/// recall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSet {
     /// Every file.
@@ -43,7 +44,7 @@ pub enum FileSet {
 }
 
 impl FileSet {
-    /// Says whether a file is one of them.
+    /// Returns whether a file is in the set.
     pub fn holds(&self, file: FileId) -> bool {
         match self {
             FileSet::All => true,
@@ -52,14 +53,14 @@ impl FileSet {
     }
 }
 
-/// A keyword query, already taken apart by the librarian.
+/// A keyword query, already parsed by the query planner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeywordQuery {
-    /// Words of which any may match; more and rarer ones rank higher.
+    /// Words, any of them may match. More and rarer matches rank higher.
     pub text: String,
 }
 
-/// The store at one moment.
+/// State of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Rows of the table.
@@ -68,77 +69,76 @@ pub struct StoreStats {
     pub bytes: u64,
     /// Data fragments; many small ones slow queries down.
     pub fragments: u64,
-    /// Versions that are kept; each costs a file, and what it alone refers to.
+    /// Versions on disk. Each costs a file, and the data that only it refers to.
     pub versions: u64,
-    /// Rows that the keyword index does not cover yet; they are scanned.
+    /// Rows that the keyword index does not cover yet; queries scan them.
     pub unindexed_rows: u64,
-    /// What upkeep does at this moment.
+    /// The current maintenance step.
     pub upkeep_now: Option<&'static str>,
-    /// Error of the last upkeep, if it failed.
+    /// Error of the last maintenance, if it failed.
     pub upkeep_error: Option<String>,
 }
 
 impl StoreStats {
-    /// Says whether upkeep would fold the fragments of a small table, which are few for a large one.
+    /// Returns whether maintenance would merge the fragments of a small table. The same number is low for a large one.
     pub fn is_scattered(&self) -> bool {
         compacting::is_scattered(self.fragments, self.chunks)
     }
 }
 
-/// A table of chunks of one model. One writer at a time; readers are never blocked.
+/// A table of chunks of one model. One writer at a time; readers never block.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync {
-    /// Replaces all chunks of these files, and has them on disk (synced) when it returns. Chunks without a vector are found by
-    /// their words alone.
+    /// Replaces all chunks of these files, and syncs them to disk. Chunks without a vector are found by keywords only.
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()>;
 
-    /// Replaces the chunks of this file whose ordinals lie in that range, leaves its others, and has them on disk when it
-    /// returns. Returns how many chunks the file has then.
+    /// Replaces the chunks of this file with ordinals in that range, and syncs them to disk. Returns how many chunks
+    /// the file has then.
     async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64>;
 
     /// Deletes all chunks of these files.
     async fn delete(&self, files: &[FileId]) -> Result<()>;
 
-    /// Gives each second file copies of all chunks of the first in place of its own, and has them on disk when it returns.
-    /// Returns how many each has then. Used when a file's content is already known.
+    /// Replaces the chunks of each second file by copies of the chunks of the first, and syncs them to disk. Returns
+    /// how many each has then. Used for content that is indexed already.
     async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>>;
 
-    /// Returns the `limit` chunks nearest to `vector` by cosine, best first.
+    /// Returns the `limit` chunks nearest to `vector` by cosine similarity, best first.
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>>;
 
-    /// Returns the `limit` chunks that match best by BM25, best first.
+    /// Returns the `limit` best matches by BM25, best first.
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>>;
 
-    /// Returns these chunks, in any order; missing ones are left out.
+    /// Returns these chunks, unordered; missing ones are skipped.
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>>;
 
-    /// Returns the cosine similarity of `vector` to each of these chunks, in any order; missing ones are left out.
+    /// Returns the cosine similarity of `vector` to each of these chunks, unordered; missing ones are skipped.
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>>;
 
-    /// Returns the vectors of these chunks, of norm 1, in any order; missing ones, and those that wait for one, are left out.
+    /// Returns the vectors of these chunks (norm 1), unordered. Skips missing chunks and chunks without a vector.
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>>;
 
-    /// Returns those of the files that have a chunk with all of these words, by their stems; stop words do not count. Sorted.
+    /// Returns the files with a chunk that contains all these words, by stems and ignoring stop words. Sorted.
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>>;
 
-    /// Hands over every chunk of these files, file by file in no order, until `each` returns false.
+    /// Passes every chunk of these files to `each`, file by file and unordered, until it returns false.
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()>;
 
-    /// Returns the vectors of those chunks of a file that have one, in no order.
+    /// Returns the vectors of a file's chunks that have one, unordered.
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>>;
 
-    /// Returns the ids of all files that have chunks, sorted: for the reconcile at start.
+    /// Returns the ids of all files with chunks, sorted, for the reconciliation at startup.
     async fn file_ids(&self) -> Result<Vec<FileId>>;
 
-    /// Brings indexes up to date, compacts and prunes, as far as it is worth it. Bounded in memory.
+    /// Updates indexes, compacts and prunes, as far as it pays off. Bounded in memory.
     async fn upkeep(&self) -> Result<()>;
 
-    /// The version that reads see: another after every change.
+    /// Returns the version that reads see. Every change increases it.
     fn version(&self) -> u64;
 
-    /// Returns the number of chunks, at once.
+    /// Returns the number of chunks without reading the disk.
     fn chunk_count(&self) -> u64;
 
-    /// Returns counts and sizes. Looks at the disk: not for the path of a question.
+    /// Returns counts and sizes. Reads the disk: not for use during a query.
     async fn stats(&self) -> Result<StoreStats>;
 }

@@ -1,9 +1,9 @@
-//! From a directory to an open table, whatever a crash or a disk has done to it.
+//! Opens a table after any crash or disk damage.
 //!
-//! Versions that were never synced are set aside. Of the others the newest that can be read is opened; damaged ones are
-//! renamed. When none can be read, the whole table is renamed and an empty one takes its place. Nothing is deleted, and
-//! nothing is touched for any other reason than damage: a disk that does not answer or a folder that may not be entered is
-//! an error, the same one at every start.
+//! Versions that were never synced are quarantined. Of the others, the newest readable one is opened, and damaged ones
+//! are renamed. If none is readable, the whole table is renamed and an empty one is created. Nothing is deleted, and
+//! files are renamed only because of damage. An unresponsive disk or a forbidden folder is an error, the same one at
+//! every start.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,17 @@ use crate::store::synced::Synced;
 use crate::store::whole::Whole;
 use crate::store::{schema, sync, upkeep};
 
-/// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of a million short chunks fits
-/// here.
+/// Memory for opened indexes. The library's default is 6 GiB; the keyword index of a million short chunks fits here.
 pub(super) const INDEX_CACHE_BYTES: usize = 192 << 20;
 
-/// Bytes of manifests and page tables kept in memory. The library's default is 1 GiB.
+/// Memory for manifests and page tables. The library's default is 1 GiB.
 pub(super) const METADATA_CACHE_BYTES: usize = 32 << 20;
 
-/// Format of the files of a new table; an older one keeps its own. In 2.2, the library's default, a page whose rows are all
-/// alike is unfolded whole for every row that is read of it.
+/// File format of new tables; existing ones keep theirs. In 2.2, the library's default, reading one row of a page with
+/// equal rows decodes the whole page.
 const FILE_VERSION: &str = "2.1";
 
-/// Where a table lies, and what it holds.
+/// Location and dimension of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) dir: PathBuf,
@@ -44,25 +43,25 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The table's own directory.
+    /// Returns the table's own directory.
     pub(super) fn table_dir(&self) -> PathBuf {
         self.dir.join(format!("{}.lance", self.name))
     }
 }
 
-/// What the library keeps in memory of a table.
+/// Memory caches of the library.
 #[derive(Clone)]
 pub(super) struct Cached {
     /// Opened indexes.
     pub(super) indexes: Arc<dyn CacheBackend>,
-    /// Has manifests and page tables, and knows the indexes.
+    /// Caches manifests and page tables, and refers to the indexes.
     pub(super) session: Arc<Session>,
 }
 
 impl Cached {
-    /// Nothing so far.
+    /// Creates empty caches.
     pub(super) fn new() -> Cached {
-        // As the library makes one of its own, in one shard: an index of that size has to fit in.
+        // Like the library's own cache, but in one shard: an index of this size must fit in.
         let indexes = QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single);
         let indexes: Arc<dyn CacheBackend> = Arc::new(indexes);
         let registry = Arc::new(ObjectStoreRegistry::default());
@@ -70,27 +69,27 @@ impl Cached {
         Cached { indexes, session: Arc::new(session) }
     }
 
-    /// Forgets all of it; what is still needed is read again.
+    /// Clears all caches; data that is still needed is read again.
     pub(super) async fn clear(&self) {
         self.indexes.clear().await;
         self.session.file_metadata_cache().clear().await;
     }
 }
 
-/// A table, and what is kept of it in memory.
+/// A table with its in-memory parts.
 pub(super) struct Opened {
     pub(super) table: Table,
     pub(super) cached: Cached,
     pub(super) rows: BTreeMap<FileId, u64>,
     pub(super) hot: Hot,
     pub(super) whole: Whole,
-    /// What was damaged and is called otherwise now.
+    /// New paths of the damaged parts.
     pub(super) set_aside: Vec<PathBuf>,
-    /// Whether versions that were synced once could not be read.
+    /// Whether durable versions could not be read.
     pub(super) has_lost: bool,
 }
 
-/// Opens the table, or makes it.
+/// Opens the table, or creates it.
 ///
 /// # Errors
 /// The directory cannot be read or written, or the table is of another version of vic.
@@ -103,7 +102,7 @@ pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
     if let Some(last) = last {
         let unsynced = manifests::set_unsynced_aside(&table_dir, last)?;
         if unsynced > 0 {
-            tracing::info!(unsynced, "set aside what an interrupted commit left; its files are read again");
+            tracing::info!(unsynced, "set aside an interrupted commit; its files are read again");
         }
     }
     let Some(mut opened) = newest_whole(place).await? else {
@@ -113,26 +112,26 @@ pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
     let version = opened.table.version().await.on("read", &place.dir)?;
     opened.has_lost = last.is_some_and(|it| it > version) || (last.is_none() && !opened.set_aside.is_empty());
     opened.whole = Whole::of(&table_dir);
-    let mended = upkeep::mend_indexes(&opened.table).await.on("index the words of", &place.dir)?;
+    let mended = upkeep::mend_indexes(&opened.table).await.on("update keywords in", &place.dir)?;
     if mended || last != Some(version) {
         sync::sync(&place.dir).await?;
         opened.whole.check().await?;
     }
-    // The old number is what tells of the loss until somebody has acted on it.
+    // The old number marks the loss until the caller accepts it.
     if !opened.has_lost {
         note(&opened.table, place, synced).await?;
     }
     Ok(opened)
 }
 
-/// Says whether the table as it stands is noted to be on disk.
+/// Returns whether the current version is recorded as durable.
 pub(super) async fn is_noted(table: &Table, place: &Place, synced: &Synced) -> Result<bool> {
     let version = table.version().await.on("read", &place.dir)?;
     let synced = synced.clone();
     tokio::task::spawn_blocking(move || synced.holds(version)).await.map_err(Error::internal)?
 }
 
-/// Notes that the table as it stands is on disk. The caller has synced it.
+/// Records the current version as durable. The caller has synced it.
 pub(super) async fn note(table: &Table, place: &Place, synced: &Synced) -> Result<()> {
     let version = table.version().await.on("read", &place.dir)?;
     let (synced, writing) = (synced.clone(), synced.writing().await);
@@ -143,7 +142,7 @@ pub(super) async fn note(table: &Table, place: &Place, synced: &Synced) -> Resul
     tokio::task::spawn_blocking(note).await.map_err(Error::internal)?
 }
 
-/// Goes back version by version until one can be read. None, with everything as it was, when there is none.
+/// Rolls back version by version until one is readable. If none is, restores all of them and returns `None`.
 async fn newest_whole(place: &Place) -> Result<Option<Opened>> {
     let table_dir = place.table_dir();
     let mut moved: Vec<(Manifest, PathBuf)> = Vec::new();
@@ -168,9 +167,9 @@ async fn newest_whole(place: &Place) -> Result<Option<Opened>> {
     }
 }
 
-/// Reads the table as it stands. Every file of it is opened by that, and the columns that are kept in memory are decoded.
+/// Reads the current version of the table. This opens all its files and decodes the columns kept in memory.
 pub(super) async fn read(place: &Place) -> Result<Opened> {
-    // A session of its own: another one may remember versions that are set aside by now.
+    // A new session: another one may have cached versions that are quarantined by now.
     let cached = Cached::new();
     let table = connect(&place.dir, &cached).await?.open_table(&place.name).execute().await;
     let table = table.map_err(as_damage).on("open", &place.dir)?;
@@ -187,7 +186,7 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
     Ok(Opened { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }
 
-/// Counts the rows of each file, and reads the vectors if they fit.
+/// Counts the rows of each file, and loads the vectors if they fit.
 pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Hot)> {
     let rows = count_rows(table, &place.dir).await?;
     let mut hot = Hot::new(&place.dir, rows.values().sum(), place.dimension);
@@ -197,7 +196,7 @@ pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<F
 }
 
 async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
-    // A number that is left of a table of that name would let a new one look as if it had lost something.
+    // The durable version of an earlier table of that name would look like a loss.
     synced.remove()?;
     let schema = schema::schema(place.dimension);
     let cached = Cached::new();
@@ -215,13 +214,13 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
 
 pub(super) async fn connect(dir: &Path, cached: &Cached) -> Result<Connection> {
     let Some(uri) = dir.to_str() else {
-        return Err(Error::invalid(format!("the path `{}` is no valid Unicode", dir.display()))
+        return Err(Error::invalid(format!("the path `{}` is not valid Unicode", dir.display()))
             .hint("point VIC_DB_PATH at another directory"));
     };
     lancedb::connect(uri).session(cached.session.clone()).execute().await.on("open", dir)
 }
 
-/// Reads once what is kept of a table.
+/// Loads the in-memory columns of a table.
 async fn load(table: &Table, place: &Place, mut hot: Hot) -> Result<Hot> {
     let query = table.query().select(hot.columns()).with_row_id();
     let mut stream = query.execute().await.map_err(as_damage).on("read", &place.dir)?;

@@ -1,8 +1,8 @@
-//! Taking text out of the table for good, for files that are left out from now on and roots that were removed.
+//! Removes text from the table for good: text of excluded files and of removed roots.
 //!
-//! A deleted row is in no answer, but its bytes stay: in its fragment until that is rewritten, its words in the keyword
-//! index, and both in every version before. Upkeep gets there when it pays. Here what holds deleted rows is rewritten at
-//! once, the keyword index is made anew, and [`prune`] drops the versions before as soon as nobody reads them.
+//! No query returns a deleted row, but its bytes stay in its fragment, in the keyword index and in all earlier
+//! versions. Maintenance removes them when it pays off. A purge rewrites everything that holds deleted rows at once and
+//! rebuilds the keyword index. Then [`prune`] drops the earlier versions as soon as no read holds them.
 
 use lancedb::Table;
 
@@ -12,7 +12,7 @@ use crate::store::lance::{LanceStore, slower};
 use crate::store::{compacting, manifests, upkeep};
 
 impl LanceStore {
-    /// Rewrites whatever holds rows that were deleted. Returns the version before which all are to go, see
+    /// Rewrites everything that holds deleted rows. Returns the version before which all versions must be pruned, see
     /// [`LanceStore::prune_before`].
     ///
     /// # Errors
@@ -23,7 +23,7 @@ impl LanceStore {
         done
     }
 
-    /// Drops every version before this one that no read under way may need, however young. Returns whether all are gone.
+    /// Prunes every version before this one that no read holds, of any age. Returns whether all are gone.
     ///
     /// # Errors
     /// The table cannot be read or written.
@@ -33,16 +33,16 @@ impl LanceStore {
     }
 }
 
-/// The caller holds the writer's lock.
+/// The caller holds the writer lock.
 async fn rewrite(store: &LanceStore) -> Result<u64> {
     let table = &store.table;
-    store.doing("taking out what is left out");
+    store.doing("purging excluded files");
     if table.count_rows(None).await.on("read", &store.dir)? == 0 {
-        // Of what words there were only the indexes tell. They are made anew with the first row.
+        // Only the indexes still hold the words. They are rebuilt with the first new row.
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
         compacting::compact_deleted(table).await.on("compact", &store.dir)?;
-        upkeep::make_keyword_index(table).await.on("index the words of", &store.dir)?;
+        upkeep::make_keyword_index(table).await.on("update keywords in", &store.dir)?;
     }
     store.settle_moved().await?;
     store.forget_replaced().await;
@@ -59,10 +59,10 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// The caller holds the writer's lock: what belongs to no version is of a commit that was broken off or undone, and of none
-/// under way.
+/// The caller holds the writer lock. Files without a version thus belong to an interrupted or undone commit, never to a
+/// running one.
 async fn prune(store: &LanceStore) -> Result<()> {
-    // What takes the place of that which is deleted has to be on disk.
+    // The replacements of the pruned data must be durable first.
     store.settle().await?;
     upkeep::drop_before(&store.table, store.readings.oldest(), true).await.on("prune", &store.dir)
 }
@@ -78,7 +78,7 @@ mod tests {
     use crate::store::tests::{file, keyword, open};
     use crate::store::{FileSet, Store};
 
-    /// A word of which no letter stands anywhere else.
+    /// A word with letters that appear nowhere else.
     const CANARY: &str = "zyxquahogvwk";
 
     fn is_anywhere(dir: &Path, word: &str) -> bool {
@@ -109,13 +109,13 @@ mod tests {
         assert!(!is_anywhere(dir.path(), CANARY));
         assert_eq!(keyword(&store, "harbour", &FileSet::All).await, left);
         assert_eq!(keyword(&store, CANARY, &FileSet::All).await, [0_i64; 0]);
-        // And it goes on.
+        // Later writes still work.
         store.replace(vec![file(9, &["one more harbour"])]).await.unwrap();
         assert!(keyword(&store, "harbour", &FileSet::All).await.contains(&9));
     }
 
     #[tokio::test]
-    async fn nor_does_anything_stay_of_a_commit_that_was_broken_off() {
+    async fn interrupted_commit_is_purged_completely() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(vec![file(1, &["harbour"])]).await.unwrap();
@@ -123,7 +123,7 @@ mod tests {
         let last = synced.read().unwrap().unwrap();
         store.replace(vec![file(2, &[&format!("the {CANARY} of the ledger")])]).await.unwrap();
         drop(store);
-        // As a kill leaves it that comes before the number is written.
+        // As after a kill before the durable version is written.
         synced.write(last).unwrap();
         let store = open(dir.path()).await;
         assert_eq!(keyword(&store, CANARY, &FileSet::All).await, [0_i64; 0]);
@@ -135,9 +135,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_purged_is_in_no_byte_of_the_table_and_the_rest_is_found() {
+    async fn purged_text_is_in_no_byte_of_table() {
         let secret = format!("the {CANARY} of the ledger");
-        // In a fragment of its own, as the only file, and between others.
+        // In its own fragment, as the only file, and between others.
         check(&[(1, &[&secret]), (2, &["harbour"]), (3, &["harbour and quay"])], &[2, 3]).await;
         check(&[(1, &[&secret])], &[]).await;
         let many: Vec<(i64, Vec<String>)> =
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_under_way_keeps_its_version_until_it_ends() {
+    async fn purge_keeps_version_of_running_read() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(vec![file(1, &[CANARY]), file(2, &["harbour"])]).await.unwrap();

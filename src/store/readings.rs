@@ -1,9 +1,9 @@
-//! Which version of the table questions see, and which of them are read at this moment: these have to stay.
+//! Version pins: the version that queries see, and those that running reads hold. Pinned versions must not be pruned.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The reads under way.
+/// Running reads by version.
 #[derive(Debug)]
 pub(super) struct Readings {
     state: Mutex<State>,
@@ -11,25 +11,25 @@ pub(super) struct Readings {
 
 #[derive(Debug)]
 struct State {
-    /// What a read that begins now sees.
+    /// The version that a new read sees.
     newest: u64,
-    /// How many reads began with each version.
+    /// Number of running reads per version.
     under_way: BTreeMap<u64, usize>,
 }
 
-/// A read, under way until this is dropped.
+/// Pins a version until it is dropped.
 pub(super) struct Reading<'a> {
     readings: &'a Readings,
     version: u64,
 }
 
 impl Readings {
-    /// Nothing is read yet; this version is seen.
+    /// Starts without pins, with this version published.
     pub(super) fn of(version: u64) -> Readings {
         Readings { state: Mutex::new(State { newest: version, under_way: BTreeMap::new() }) }
     }
 
-    /// Notes that a read begins: it sees the newest version, or one that is shown meanwhile.
+    /// Pins the newest version. The read sees that one, or one published meanwhile.
     pub(super) fn begin(&self) -> Reading<'_> {
         let mut state = self.state();
         let version = state.newest;
@@ -37,24 +37,24 @@ impl Readings {
         Reading { readings: self, version }
     }
 
-    /// Notes that this version is seen from now on.
+    /// Publishes this version.
     pub(super) fn show(&self, version: u64) {
         self.state().newest = version;
     }
 
-    /// The version that is seen now.
+    /// Returns the published version.
     pub(super) fn newest(&self) -> u64 {
         self.state().newest
     }
 
-    /// Returns the oldest version that may be read now.
+    /// Returns the oldest version that a read may use.
     pub(super) fn oldest(&self) -> u64 {
         let state = self.state();
         state.under_way.keys().next().copied().unwrap_or(state.newest)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of it is one number: a panic leaves nothing half done.
+        // Every change is a single number, so the state is consistent after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_stays_as_long_as_one_of_its_reads_is_under_way() {
+    fn version_is_pinned_until_its_last_read_ends() {
         let readings = Readings::of(7);
         let (first, second) = (readings.begin(), readings.begin());
         readings.show(8);

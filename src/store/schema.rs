@@ -1,4 +1,4 @@
-//! Chunks to Arrow and back.
+//! Converts chunks to Arrow and back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema, SchemaRe
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, Pieces, StoredChunk, Tier, is_unit};
 
-/// Columns of [`StoredChunk`]: everything but the vector.
+/// The columns of a [`StoredChunk`]: all except the vector.
 pub(super) const CHUNK_COLUMNS: [&str; 9] =
     ["chunk_id", "file_id", "ordinal", "text", "body_start", "anchor", "heading_path", "tokens", "tier"];
 
@@ -33,12 +33,12 @@ pub(super) fn schema(dimension: usize) -> SchemaRef {
     ]))
 }
 
-/// Makes one batch of the chunks of all these files.
+/// Builds one batch of the chunks of all these files.
 ///
-/// The vector of a chunk that waits for its own is all zeros.
+/// A chunk without a vector gets zeros.
 ///
 /// # Errors
-/// A vector is not as long as the table's.
+/// A vector differs in length from the table's.
 pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatch> {
     let rows: Vec<_> = files.iter().flat_map(|file| file.chunks.iter().map(|it| (file.file_id, it))).collect();
     if let Some((file_id, wrong)) = rows.iter().find(|(_, it)| ![0, dimension].contains(&it.vector.len())) {
@@ -73,14 +73,14 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
     RecordBatch::try_new(schema(dimension), columns).map_err(Error::internal)
 }
 
-/// A chunk as its columns have it.
+/// The columns of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns<'a> {
     pub(super) id: &'a str,
     pub(super) ordinal: u32,
     pub(super) text: &'a str,
     pub(super) body_start: u32,
-    /// JSON, and on a second line that of the pieces, where it has any.
+    /// JSON, followed by a second line with the pieces, if any.
     pub(super) anchor: &'a str,
     /// JSON.
     pub(super) heading_path: &'a str,
@@ -89,7 +89,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Reads the chunk.
+    /// Decodes the chunk.
     pub(super) fn chunk(&self) -> Result<Chunk> {
         if !self.text.is_char_boundary(self.body_start as usize) {
             return Err(damaged("body_start"));
@@ -109,7 +109,7 @@ impl Columns<'_> {
     }
 }
 
-/// What stands in the column of anchors.
+/// Returns the value of the `anchor` column.
 pub(super) fn anchor(chunk: &Chunk) -> serde_json::Result<String> {
     let mut json = serde_json::to_string(&chunk.anchor)?;
     if !chunk.pieces.as_str().is_empty() {
@@ -119,7 +119,7 @@ pub(super) fn anchor(chunk: &Chunk) -> serde_json::Result<String> {
     Ok(json)
 }
 
-/// Returns the rows of a batch with [`CHUNK_COLUMNS`], each with its file, as they stand there.
+/// Returns the rows of a batch with [`CHUNK_COLUMNS`], each with its file id, undecoded.
 pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, Columns<'_>)>> {
     let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
     let (texts, anchors) = (strings(batch, "text")?, strings(batch, "anchor")?);
@@ -142,12 +142,12 @@ pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileI
     Ok((0..batch.num_rows()).map(row))
 }
 
-/// Reads the rows of a batch with [`CHUNK_COLUMNS`].
+/// Decodes the rows of a batch with [`CHUNK_COLUMNS`].
 pub(super) fn stored_chunks(batch: &RecordBatch) -> Result<Vec<StoredChunk>> {
     columns(batch)?.map(|(file_id, columns)| Ok(StoredChunk { file_id, chunk: columns.chunk()? })).collect()
 }
 
-/// Returns the vectors of a batch, one a row.
+/// Returns the vectors of a batch, one per row.
 pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]>> {
     let column = batch.column_by_name("vector").ok_or_else(|| damaged("vector"))?;
     let list = column.as_fixed_size_list_opt().ok_or_else(|| damaged("vector"))?;
@@ -156,36 +156,36 @@ pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]
     Ok((0..batch.num_rows()).map(move |row| &numbers[list.value_offset(row) as usize..][..length]))
 }
 
-/// Says whether this can be what was stored: a vector of norm 1, or that of a chunk that waits for its own.
+/// Returns whether this is a valid stored vector: norm 1, or zeros for a missing vector.
 pub(super) fn is_sound(vector: &[f32]) -> bool {
     is_unit(vector) || awaits(vector)
 }
 
-/// Says whether this is the vector of a chunk that waits for its own.
+/// Returns whether this stands for a missing vector.
 pub(super) fn awaits(vector: &[f32]) -> bool {
     vector.iter().all(|it| *it == 0.0)
 }
 
-/// Returns the file and the id of each row of a batch.
+/// Returns the file id and the chunk id of each row.
 pub(super) fn keys(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, &str)>> {
     let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
     Ok((0..batch.num_rows()).map(move |row| (files.value(row), ids.value(row))))
 }
 
-/// Reads the ids of a batch as hits that have no score yet.
+/// Reads the ids of a batch as hits without scores.
 pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
     let hit = |(file_id, id): (FileId, &str)| LegHit { chunk_id: ChunkId(id.to_owned()), file_id, score: 0.0 };
     Ok(keys(batch)?.map(hit).collect())
 }
 
-/// Reads the hits of a leg whose score is in this column.
+/// Reads the hits of a search with the score from this column.
 pub(super) fn hits(batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
     let mut hits = ids(batch)?;
     self::score(&mut hits, batch, column, score)?;
     Ok(hits)
 }
 
-/// Gives the hits of the rows of a batch the scores that stand in this column.
+/// Sets the scores of the hits from this column of their batch.
 pub(super) fn score(hits: &mut [LegHit], batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<()> {
     let scores = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<Float32Type>());
     let scores = scores.ok_or_else(|| damaged(column))?;
@@ -201,7 +201,7 @@ pub(super) fn file_ids(batch: &RecordBatch) -> Result<&Int64Array> {
     column.ok_or_else(|| damaged("file_id"))
 }
 
-/// Returns the rows of each file of a batch.
+/// Splits a batch by file.
 pub(super) fn by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, RecordBatch>> {
     let mut places = BTreeMap::<FileId, Vec<u32>>::new();
     for (place, file) in (0..).zip(file_ids(batch)?.values()) {
@@ -214,7 +214,7 @@ pub(super) fn by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, RecordBatc
     places.into_iter().map(rows).collect()
 }
 
-/// Returns this batch as if all its rows belonged to another file.
+/// Returns this batch with all rows assigned to another file.
 pub(super) fn with_file(batch: &RecordBatch, file_id: FileId) -> Result<RecordBatch> {
     let schema = batch.schema();
     let index = schema.index_of("file_id").map_err(Error::internal)?;
@@ -238,6 +238,6 @@ fn tier(name: &str) -> Result<Tier> {
 }
 
 fn damaged(column: &str) -> Error {
-    Error::new(ErrorCode::DataLoss, format!("column `{column}` of the index holds what vic never writes"))
+    Error::new(ErrorCode::DataLoss, format!("column `{column}` of the index holds a value that vic never writes"))
         .hint("stop the daemon, move the index directory away, then run `vic index --full`")
 }

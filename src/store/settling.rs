@@ -1,4 +1,4 @@
-//! When a change counts, and from when on questions see it: once all of it is on disk, and all of it at the same moment.
+//! Publishes changes: queries see a change once all of it is durable, and all of it at the same moment.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::store::lance::{LanceStore, slower};
 use crate::store::{opening, sync};
 
 impl LanceStore {
-    /// The table as changes make it, as the library's lower part knows it.
+    /// Returns the table as a dataset of the library's lower layer, as changes see it.
     pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
         self.table.dataset().ok_or_else(on_no_disk)?.get().await.on("read", &self.dir)
     }
 
-    /// Has everything so far on disk, counts it as done, and shows it.
+    /// Makes all changes so far durable and publishes them.
     pub(super) async fn settle(&self) -> Result<()> {
         self.settle_with(|_| Ok(())).await
     }
 
-    /// As [`LanceStore::settle`], together with what is changed in memory.
+    /// As [`LanceStore::settle`], together with a change in memory.
     pub(super) async fn settle_with(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
         if !opening::is_noted(&self.table, &self.place, &self.synced).await? {
             sync::sync(&self.dir).await?;
@@ -33,7 +33,7 @@ impl LanceStore {
         self.show(change).await
     }
 
-    /// As [`LanceStore::settle`], when rows have moved to other places.
+    /// As [`LanceStore::settle`], for rows that compaction moved.
     pub(super) async fn settle_moved(&self) -> Result<()> {
         let addresses = self.addresses().await;
         self.settle_with(|hot| {
@@ -46,19 +46,19 @@ impl LanceStore {
         .await
     }
 
-    /// Lets questions see the table as it stands, and what is changed in memory, at the same moment.
+    /// Publishes the current table and a change in memory at the same moment.
     pub(super) async fn show(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
         let dataset = self.dataset().await?;
         let (version, shown) = (dataset.manifest().version, self.shown.dataset().ok_or_else(on_no_disk)?);
         let mut hot = self.hot_mut();
         change(&mut hot)?;
         shown.update((*dataset).clone());
-        // Whoever begins between the two keeps an older version than the one that is read, and so that, too.
+        // A read that starts in between pins the older version, which protects the newer one too.
         self.readings.show(version);
         Ok(())
     }
 
-    /// Where all rows lie; None where that is not kept.
+    /// Returns the row ids of all rows, `None` if they are not kept.
     async fn addresses(&self) -> Result<Option<Addresses>> {
         if self.hot().addresses().is_none() {
             return Ok(None);
@@ -73,7 +73,7 @@ impl LanceStore {
     }
 }
 
-/// What cannot be: every table of vic has its files here.
+/// Must not happen: every table of vic is on disk.
 fn on_no_disk() -> Error {
-    Error::internal("the table is on no disk")
+    Error::internal("the table is not on disk")
 }

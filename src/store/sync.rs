@@ -1,17 +1,17 @@
-//! What the table's library leaves to its caller: getting commits onto the disk.
+//! Makes the library's commits durable.
 //!
-//! The library renames files into place but never syncs them. After a loss of power the newest manifest can then be
-//! there with no bytes in it, and the table cannot be opened although every older version is whole: see `synced`.
+//! The library renames files into place but never syncs them. After a power loss the newest manifest can exist without
+//! content. The table then cannot be opened although every older version is intact: see `synced`.
 
 use std::fs::File;
 use std::path::Path;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Puts everything written below this directory's file system on disk.
+/// Syncs the whole file system of this directory to disk.
 ///
 /// # Errors
-/// The disk refuses.
+/// The disk fails.
 pub(super) async fn sync(dir: &Path) -> Result<()> {
     let dir = dir.to_owned();
     let task = tokio::task::spawn_blocking(move || {
@@ -32,10 +32,10 @@ fn sync_file_system(_: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the directory if it is missing, and refuses one that holds something else.
+/// Creates the directory if it is missing, and rejects one with other contents.
 ///
 /// # Errors
-/// It is a file, cannot be made or read, or is in use for something else.
+/// The path is a file, cannot be created or read, or has other contents.
 pub(super) fn prepare(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).at("create", dir)?;
     let names = names(dir)?;
@@ -43,14 +43,14 @@ pub(super) fn prepare(dir: &Path) -> Result<()> {
     match foreign {
         Some(name) if !names.iter().any(|it| is_ours(it)) => Err(Error::new(
             ErrorCode::FailedPrecondition,
-            format!("`{}` holds `{name}` and is no index of vic", dir.display()),
+            format!("`{}` holds `{name}` and is not an index of vic", dir.display()),
         )
         .hint("point VIC_DB_PATH at an empty directory")),
         _ => Ok(()),
     }
 }
 
-/// A table, one that was damaged once, or the number of its last version.
+/// Returns whether this is a table, a quarantined one, or the file of a durable version.
 fn is_ours(name: &str) -> bool {
     name.ends_with(".lance") || name.contains(".lance.") || name.ends_with(".synced")
 }
@@ -60,7 +60,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// Adds up the bytes of all files below a directory; what vanishes meanwhile counts nothing.
+/// Returns the bytes of all files below a directory. Files that vanish meanwhile count nothing.
 pub(super) async fn bytes_below(dir: &Path) -> Result<u64> {
     let dir = dir.to_owned();
     let task = tokio::task::spawn_blocking(move || {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_with_something_else_is_refused_and_an_empty_one_is_not() {
+    fn prepare_rejects_directory_with_foreign_files() {
         let dir = tempfile::tempdir().unwrap();
         prepare(&dir.path().join("new")).unwrap();
         std::fs::write(dir.path().join("holiday.jpg"), "x").unwrap();

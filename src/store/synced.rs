@@ -1,9 +1,9 @@
-//! Which version of a table is known to be on disk.
+//! The durable version: the last version of a table known to be on disk.
 //!
-//! The library commits by renaming, and syncs nothing. A commit counts for us only when everything it wrote is synced and
-//! its number stands here, on disk too. Versions above that number are work that a crash interrupted: they are set aside at
-//! the next start, whole or torn, because nobody can tell the one from the other. So several commits of the library, such
-//! as a delete and an add, are one step: before the number moves none of them happened.
+//! The library commits by renaming and never syncs. For us a commit counts only when all its files are synced and its
+//! number is recorded here, also on disk. Higher versions are work that a crash interrupted. The next start quarantines
+//! them, complete or torn, because they cannot be told apart. Several commits of the library, such as a delete and an
+//! add, are thus one atomic step: none of them counts before the number changes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,33 +15,33 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::{IoContext, Result};
 
-/// Hex digits of the check sum.
+/// Hex digits of the checksum.
 const SUM_DIGITS: usize = 16;
 
-/// The file that holds the number. Its one line is always as long and is written in place, which costs one sync and
-/// cannot lose the file; a disk writes so few bytes whole or not at all.
+/// The file with the number. Its single line has a fixed length and is written in place. This costs one sync and cannot
+/// lose the file, because a disk writes so few bytes atomically.
 #[derive(Clone, Debug)]
 pub(super) struct Synced {
     path: PathBuf,
-    /// Whether a number may stand in the system's memory alone, because the disk did not take it: whoever reads it then learns
-    /// nothing of the disk.
+    /// Whether the number may be in the page cache only, because the disk did not accept it. Reading it then proves
+    /// nothing.
     is_doubtful: Arc<AtomicBool>,
-    /// Held while a number is written, also when nobody waits for that any more.
+    /// Held while a number is written, even if the caller was cancelled.
     writing: Arc<Mutex<()>>,
 }
 
 impl Synced {
-    /// That of a table with this directory.
+    /// Creates the record of a table with this directory.
     pub(super) fn of(table_dir: &Path) -> Synced {
         Synced { path: table_dir.with_extension("synced"), is_doubtful: Arc::default(), writing: Arc::default() }
     }
 
-    /// Waits until no number is being written, and lets none be until this is dropped.
+    /// Waits for a running write and blocks further ones until the guard is dropped.
     pub(super) async fn writing(&self) -> OwnedMutexGuard<()> {
         self.writing.clone().lock_owned().await
     }
 
-    /// Returns the number; None when there is none, or none that can be trusted.
+    /// Returns the number, `None` if it is missing or damaged.
     pub(super) fn read(&self) -> Result<Option<u64>> {
         match std::fs::read_to_string(&self.path) {
             Ok(line) => Ok(parse(&line)),
@@ -52,12 +52,12 @@ impl Synced {
         }
     }
 
-    /// Says whether this number stands there, and on disk.
+    /// Returns whether this number is recorded durably.
     pub(super) fn holds(&self, version: u64) -> Result<bool> {
         Ok(!self.is_doubtful.load(Ordering::Relaxed) && self.read()? == Some(version))
     }
 
-    /// Notes that everything up to this version is on disk. It stands there when this returns.
+    /// Records durably that everything up to this version is on disk.
     pub(super) fn write(&self, version: u64) -> Result<()> {
         self.is_doubtful.store(true, Ordering::Relaxed);
         let is_new = !self.path.exists();
@@ -71,7 +71,7 @@ impl Synced {
         Ok(())
     }
 
-    /// Forgets the number of a table that is gone.
+    /// Removes the record of a dropped table.
     pub(super) fn remove(&self) -> Result<()> {
         match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", &self.path),
@@ -96,12 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_the_disk_refused_is_not_believed_until_another_is_taken() {
+    fn unsynced_number_is_ignored_until_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let synced = Synced::of(&dir.path().join("chunks_1.lance"));
         synced.write(7).unwrap();
         assert!(synced.holds(7).unwrap() && !synced.holds(8).unwrap());
-        // It opens and writes, and refuses to be synced.
+        // A file that can be opened and written but not synced.
         let pipe = dir.path().join("chunks_1.synced");
         std::fs::remove_file(&pipe).unwrap();
         std::os::unix::fs::symlink("/dev/null", &pipe).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_is_read_and_a_damaged_one_is_none() {
+    fn last_number_is_read_and_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let synced = Synced::of(&dir.path().join("chunks_1.lance"));
         assert_eq!(synced.read().unwrap(), None);

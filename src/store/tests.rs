@@ -22,7 +22,7 @@ pub(super) async fn open(dir: &Path) -> LanceStore {
     LanceStore::open(dir, FINGERPRINT, DIMENSION).await.unwrap()
 }
 
-/// A vector that points to axis `axis`, turned a little towards the last one by `tilt`.
+/// A unit vector along axis `axis`, turned towards the last axis by `tilt`.
 pub(super) fn vector(axis: usize, tilt: f32) -> Vec<f32> {
     let mut vector = vec![0.0; DIMENSION];
     vector[axis % (DIMENSION - 1)] = (1.0 - tilt * tilt).sqrt();
@@ -48,7 +48,7 @@ pub(super) fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
     FileChunks { file_id, chunks: chunks.collect() }
 }
 
-/// Files `1..=count`; all say `common`, each also says its own number.
+/// Files `1..=count`; all contain `common`, each also its own number.
 pub(super) fn many(count: FileId) -> Vec<FileChunks> {
     (1..=count).map(|id| file(id, &[&format!("common words of number{id}")])).collect()
 }
@@ -74,7 +74,7 @@ pub(super) async fn nearest(store: &LanceStore, vector: &[f32], files: &FileSet,
 }
 
 #[tokio::test]
-async fn an_empty_store_answers() {
+async fn empty_store_answers_all_queries() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     assert!(keyword(&store, "anything", &FileSet::All).await.is_empty());
@@ -87,7 +87,7 @@ async fn an_empty_store_answers() {
 }
 
 #[tokio::test]
-async fn a_new_table_has_files_of_which_single_rows_are_read_cheaply() {
+async fn new_table_uses_file_format_with_cheap_row_reads() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let manifest = store.table.as_native().unwrap().manifest().await.unwrap();
@@ -95,7 +95,7 @@ async fn a_new_table_has_files_of_which_single_rows_are_read_cheaply() {
 }
 
 #[tokio::test]
-async fn a_chunk_comes_back_as_it_was() {
+async fn chunk_round_trips_through_table() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let stored = file(4, &["some text", "more"]);
@@ -105,7 +105,7 @@ async fn a_chunk_comes_back_as_it_was() {
     assert_eq!(found, [StoredChunk { file_id: 4, chunk }]);
 }
 
-/// Asserts that it is known of every row where it lies.
+/// Asserts that the row id of every row is known.
 async fn check_addresses(store: &LanceStore) {
     let rows = store.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
     let batches: Vec<RecordBatch> = rows.execute().await.unwrap().try_collect().await.unwrap();
@@ -116,7 +116,7 @@ async fn check_addresses(store: &LanceStore) {
 }
 
 #[tokio::test]
-async fn where_a_row_lies_is_known_when_it_is_added_when_it_was_moved_and_when_the_table_is_opened_again() {
+async fn row_ids_survive_insert_compaction_and_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(50)).await.unwrap();
@@ -135,7 +135,7 @@ async fn where_a_row_lies_is_known_when_it_is_added_when_it_was_moved_and_when_t
 }
 
 #[tokio::test]
-async fn replacing_again_changes_nothing_and_with_less_removes_the_rest() {
+async fn replace_is_idempotent_and_removes_missing_chunks() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     for _ in 0..2 {
@@ -151,7 +151,7 @@ async fn replacing_again_changes_nothing_and_with_less_removes_the_rest() {
 }
 
 #[tokio::test]
-async fn however_many_small_fragments_there_are_upkeep_makes_few_of_them() {
+async fn maintenance_merges_many_small_fragments() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(vec![file(0, &["apple"])]).await.unwrap();
@@ -190,7 +190,7 @@ async fn many_copies_are_one_commit() {
 }
 
 #[tokio::test]
-async fn a_copy_has_the_rows_of_its_source_in_place_of_its_own() {
+async fn copy_replaces_rows_of_its_target() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
@@ -203,7 +203,7 @@ async fn a_copy_has_the_rows_of_its_source_in_place_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_query_without_words_finds_nothing_and_odd_characters_do_no_harm() {
+async fn query_without_words_or_with_odd_characters_is_harmless() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(vec![file(1, &["the quick fox's résumé"]), file(2, &["slow dogs"])]).await.unwrap();
@@ -223,7 +223,7 @@ async fn a_query_without_words_finds_nothing_and_odd_characters_do_no_harm() {
 }
 
 #[tokio::test]
-async fn similarity_is_the_cosine() {
+async fn similarity_equals_cosine() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(6)).await.unwrap();
@@ -240,7 +240,7 @@ async fn similarity_is_the_cosine() {
 }
 
 #[tokio::test]
-async fn a_reopened_store_has_everything() {
+async fn reopened_store_has_all_rows() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(20)).await.unwrap();
@@ -254,7 +254,7 @@ async fn a_reopened_store_has_everything() {
 }
 
 #[tokio::test]
-async fn words_that_are_covered_part_by_part_are_all_found_and_upkeep_makes_one_part_of_them() {
+async fn partly_covered_words_are_found_and_merged_by_maintenance() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(5)).await.unwrap();
@@ -282,7 +282,7 @@ async fn parts(store: &LanceStore) -> u32 {
 }
 
 #[tokio::test]
-async fn upkeep_again_and_again_keeps_every_row() {
+async fn repeated_maintenance_keeps_every_row() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     for round in 0..12 {
@@ -306,7 +306,7 @@ async fn upkeep_again_and_again_keeps_every_row() {
 }
 
 #[tokio::test]
-async fn another_model_has_another_table() {
+async fn each_model_has_its_own_table() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
@@ -321,7 +321,7 @@ async fn another_model_has_another_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_found_at_every_moment_while_it_is_written_anew() {
+async fn file_is_found_while_it_is_rewritten() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(open(dir.path()).await);
     store.replace(many(3)).await.unwrap();
@@ -335,14 +335,14 @@ async fn a_file_is_found_at_every_moment_while_it_is_written_anew() {
     });
     let mut asked = 0;
     while !writer.is_finished() || asked == 0 {
-        assert_eq!(nearest(&store, &vector(2, 0.0), &only(&[2]), 3).await, [2], "after {asked} questions");
+        assert_eq!(nearest(&store, &vector(2, 0.0), &only(&[2]), 3).await, [2], "after {asked} queries");
         asked += 1;
     }
     writer.await.unwrap();
 }
 
 #[tokio::test]
-async fn questions_are_answered_while_rows_are_written() {
+async fn queries_are_answered_during_writes() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(open(dir.path()).await);
     store.replace(many(10)).await.unwrap();
@@ -358,7 +358,7 @@ async fn questions_are_answered_while_rows_are_written() {
     });
     while !writer.is_finished() {
         assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
-        // Others lie next to it, nearer than vectors in memory can tell apart.
+        // Others are closer than quantised vectors in memory can tell apart.
         assert!(nearest(&store, &vector(7, 0.007), &FileSet::All, 3).await.contains(&7));
     }
     writer.await.unwrap();
@@ -366,7 +366,7 @@ async fn questions_are_answered_while_rows_are_written() {
 }
 
 #[tokio::test]
-async fn a_table_of_other_vectors_and_a_wrong_vector_are_refused() {
+async fn table_of_other_dimension_and_wrong_vector_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION + 1).await.err().unwrap();
@@ -377,7 +377,7 @@ async fn a_table_of_other_vectors_and_a_wrong_vector_are_refused() {
     assert!(store.file_ids().await.unwrap().is_empty());
 }
 
-/// Chunks of a file whose ordinals begin at `first`.
+/// Returns chunks of a file with ordinals from `first` on.
 fn part(file_id: FileId, texts: &[&str], first: u32) -> FileChunks {
     let mut part = file(file_id, texts);
     for (ordinal, it) in (first..).zip(&mut part.chunks) {
@@ -388,7 +388,7 @@ fn part(file_id: FileId, texts: &[&str], first: u32) -> FileChunks {
 }
 
 #[tokio::test]
-async fn a_part_of_a_file_is_replaced_and_the_rest_stays() {
+async fn replace_part_keeps_the_rest_of_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
@@ -405,7 +405,7 @@ async fn a_part_of_a_file_is_replaced_and_the_rest_stays() {
 }
 
 #[tokio::test]
-async fn a_file_without_chunks_can_get_a_part_and_replacing_the_file_drops_it() {
+async fn file_without_chunks_gets_part_until_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     assert_eq!(store.replace_part(part(7, &["found by a skill"], 100), 100..200).await.unwrap(), 1);
@@ -416,7 +416,7 @@ async fn a_file_without_chunks_can_get_a_part_and_replacing_the_file_drops_it() 
 }
 
 #[tokio::test]
-async fn a_chunk_without_a_vector_is_found_by_its_words_until_it_has_one() {
+async fn chunk_without_vector_is_found_by_keywords_only() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let whole = file(1, &["apple"]);
@@ -445,7 +445,7 @@ async fn a_chunk_without_a_vector_is_found_by_its_words_until_it_has_one() {
 }
 
 #[tokio::test]
-async fn the_keyword_leg_finds_the_same_wherever_the_rows_have_moved_to() {
+async fn keyword_search_is_unaffected_by_moved_rows() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let check = async |what: &str| {

@@ -1,8 +1,8 @@
-//! Housekeeping: indexes up to date, few large fragments, no old versions.
+//! Maintenance: updates indexes, merges fragments, prunes old versions.
 //!
-//! Order matters: indexes first, then compaction, then pruning. Compacting rows that an index is about to read has made
-//! queries fail in the past. Pruning comes when all of that is on disk: a power loss that keeps the deletions and loses
-//! what was to take their place would leave no version that is whole.
+//! The order matters: first indexes, then compaction, then pruning. Compacting rows that an index is about to read has
+//! made queries fail in the past. Pruning comes after everything else is durable. A power loss that keeps the deletions
+//! and loses their replacements would leave no intact version.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -24,46 +24,46 @@ use crate::store::hot::hot_rows;
 use crate::store::lance::{LanceStore, slower};
 use crate::store::{compacting, manifests};
 
-/// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
+/// Memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 
-/// Rows up to which all parts of an index are merged whenever there is more than one: that takes seconds, and every word of
-/// every question is looked up in each part. The library has all words of what it merges in memory, half a KiB for each: of
-/// 184,000 files with a word of their own 90 MiB.
+/// Rows up to which all parts of an index are merged into one. This takes seconds, and every query looks up every word
+/// in each part. The library holds all words of the merged parts in memory, half a KiB each: 90 MiB for 184,000 files
+/// with a unique word each.
 const MERGED_WHOLE_ROWS: usize = 100_000;
 
-/// Rows that upkeep takes for new where there are fewer: parts no larger are merged with what comes.
+/// Minimum number of new rows that maintenance assumes: parts no larger are merged with new rows.
 const SMALL_PART_ROWS: usize = 20_000;
 
-/// Parts of an index that upkeep leaves at most.
+/// Maximum parts of an index after maintenance.
 const MAX_PARTS: usize = 6;
 
-/// Rows from which a filter by file is looked up rather than scanned. With it, a filter that leaves five files takes 2 to
-/// 5 ms in either leg at 120,000 and at 300,000 chunks.
+/// Rows from which a filter by file uses an index instead of a scan. With it, a filter for five files takes 2 to 5 ms
+/// in either leg at 120,000 and at 300,000 chunks.
 const FILE_INDEX_ROWS: usize = 20_000;
 
-/// Vectors of one partition of the approximate index when it is made. Their number stays as it is while the table grows.
+/// Vectors per partition of a new approximate index. The number of partitions stays while the table grows.
 const PARTITION_ROWS: usize = 4_096;
 
-/// Partitions searched when there is no filter: with [`PARTITION_ROWS`] some 80,000 vectors. Measured with
-/// `benches/store.rs` on 300,000 chunks, recall at 10 against the exact answer: 0.82 with 5, 0.93 with 10, 0.990 with 20
-/// (11 to 15 ms), 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
+/// Partitions searched without a filter: with [`PARTITION_ROWS`] about 80,000 vectors. Measured with `benches/store.rs`
+/// on 300,000 chunks, recall at 10 against the exact result: 0.82 with 5, 0.93 with 10, 0.990 with 20 (11 to 15 ms),
+/// 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
 const PROBES: usize = 20;
 
-/// Candidates that are compared with their full vectors, as a multiple of the limit. Makes no difference to recall at 10
-/// without a filter (0.990 with 2 and with 4, 0.984 with 1); with one that leaves 1 % it is 0.968 with 2, 0.998 with 4.
+/// Candidates re-ranked with their full vectors, as a multiple of the limit. Recall at 10 without a filter: 0.984 with 1,
+/// 0.990 with 2 and with 4. With a filter that passes 1 %: 0.968 with 2, 0.998 with 4.
 const REFINE: u32 = 4;
 
-/// Time for which the last [`KEEP_VERSIONS`] are kept.
+/// How long the last [`KEEP_VERSIONS`] are kept.
 const KEEP: Duration = Duration::seconds(300);
-/// How far ahead of the clock a version may lie that was made just now.
+/// How far ahead of the clock the timestamp of a new version may be.
 const CLOCK_JITTER: Duration = Duration::minutes(1);
 
-/// Versions that are kept for that time. What is older goes as soon as nothing reads it: a folder in which something is saved
-/// all the time makes thousands an hour.
+/// Versions kept for that time. Others are pruned as soon as no read holds them: a folder with constant changes makes
+/// thousands an hour.
 const KEEP_VERSIONS: usize = 10;
 
-/// Makes the keyword index when there is none: English stems and stop words, lower case, without accents.
+/// Creates the keyword index if there is none: English stems and stop words, lower case, no accents.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
         return Ok(());
@@ -71,7 +71,7 @@ pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     make_keyword_index(table).await
 }
 
-/// Makes it, in place of the one that there may be.
+/// Creates the keyword index and replaces an existing one.
 pub(super) async fn make_keyword_index(table: &Table) -> lancedb::Result<()> {
     let words = FtsIndexBuilder::default()
         .base_tokenizer("simple".to_owned())
@@ -85,9 +85,9 @@ pub(super) async fn make_keyword_index(table: &Table) -> lancedb::Result<()> {
     table.create_index(&["text"], Index::FTS(words)).execute().await
 }
 
-/// Sets how thoroughly the approximate index is searched when a filter lets `part` (0 to 1) of the rows pass; means
-/// nothing where there is no index. The nearest rows of a part lie further apart, so more partitions are searched: by the
-/// root of the part, at 300,000 chunks 0.99 of the ten nearest are found with one row in 20 as well as without a filter.
+/// Sets the search effort of the approximate index for a filter that passes `part` (0 to 1) of the rows. Without an
+/// index it has no effect. Matching rows lie further apart, so more partitions are searched, by the square root of the
+/// part. At 300,000 chunks this finds 0.99 of the ten nearest with one row in 20, as without a filter.
 pub(super) fn tune(query: VectorQuery, part: f64) -> VectorQuery {
     let probes = PROBES as f64 / part.clamp(1e-4, 1.0).sqrt();
     match query.clone().nprobes(probes as usize) {
@@ -96,7 +96,7 @@ pub(super) fn tune(query: VectorQuery, part: f64) -> VectorQuery {
     }
 }
 
-/// Returns the number of rows that the keyword index does not cover.
+/// Returns the number of rows outside the keyword index.
 pub(super) async fn unindexed(table: &Table) -> lancedb::Result<u64> {
     let indices = table.list_indices().await?;
     let Some(words) = indices.iter().find(|it| covers(it, "text")) else {
@@ -105,15 +105,15 @@ pub(super) async fn unindexed(table: &Table) -> lancedb::Result<u64> {
     Ok(words.num_unindexed_rows.unwrap_or(0))
 }
 
-/// Does what is worth doing. The caller holds the writer's lock.
+/// Runs the maintenance that pays off. The caller holds the writer lock.
 pub(super) async fn run(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
-        store.doing("bringing its indexes up to date");
-        // Before that, chunks may wait for their vectors: the approximate index is made of what vectors there are.
+        store.doing("updating its indexes");
+        // While vectors are in memory, chunks may lack them, and the approximate index needs existing vectors.
         let is_large = store.hot().vectors().is_none();
-        let are_replaced = index(table, store.dimension, is_large).await.on("index the words of", &store.dir)?;
-        // What is done stays done, whatever becomes of the rest.
+        let are_replaced = index(table, store.dimension, is_large).await.on("update keywords in", &store.dir)?;
+        // Keeps this result if a later step fails.
         store.settle().await?;
         if are_replaced {
             store.forget_replaced().await;
@@ -129,21 +129,21 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
     prune_only(store).await
 }
 
-/// Has the keyword index cover what is new, and does nothing else. The caller holds the writer's lock.
+/// Adds new rows to the keyword index, without other maintenance. The caller holds the writer lock.
 pub(super) async fn cover(store: &LanceStore) -> Result<()> {
     let indices = store.table.list_indices().await.on("read", &store.dir)?;
     let Some(words) = indices.into_iter().find(|it| covers(it, "text")) else { return Ok(()) };
-    store.doing("indexing the words of what is new");
+    store.doing("adding new text to the keyword index");
     let new = words.num_unindexed_rows.unwrap_or(0) as usize;
     let parts = part_rows(&store.table, &words.name).await.on("read", &store.dir)?;
     let merged = merged(&parts, new, 2).min(small(&parts));
     let action = OptimizeAction::Index(OptimizeOptions::merge(merged).index_names(vec![words.name]));
-    store.table.optimize(action).await.on("index the words of", &store.dir)?;
+    store.table.optimize(action).await.on("update keywords in", &store.dir)?;
     store.settle().await
 }
 
-/// How many of the newest parts of so many rows each become one with what comes: those that are no larger than all that is
-/// newer, `times` over. With 2 some five parts are left and a row is written seven times, with 1 eight and four.
+/// Returns how many of the newest parts (given by their rows) to merge with new rows: parts up to `times` the size of all
+/// that is newer. With 2, about five parts remain and a row is written seven times; with 1, eight and four.
 fn merged(parts: &[usize], new: usize, times: usize) -> usize {
     let mut together = new;
     let is_merged = |rows: &&usize| {
@@ -154,8 +154,8 @@ fn merged(parts: &[usize], new: usize, times: usize) -> usize {
     parts.iter().rev().take_while(is_merged).count()
 }
 
-/// How many of the newest parts of an index upkeep merges with the rows that are new, in a table of so many rows; none where
-/// there is nothing to do. Rows that come by the thousands are written four times, those that come one by one seven times.
+/// Returns how many of the newest parts maintenance merges with the new rows, in a table of this many rows. `None` if
+/// there is nothing to do. Rows that arrive by the thousands are written four times, single rows seven times.
 fn due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
     let few_enough = |merged: &usize| parts.len() - merged < MAX_PARTS;
     let due = match rows {
@@ -165,16 +165,16 @@ fn due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
             more_and_more.find(few_enough).unwrap_or(parts.len())
         }
     };
-    // To merge one with nothing would write it again at every upkeep.
+    // Merging one part with nothing would rewrite it at every maintenance.
     (new > 0 || due > 1).then_some(due)
 }
 
-/// How many of the newest parts are small. Larger ones are left to upkeep: they take longer than a small change is to cost.
+/// Returns how many of the newest parts are small. Merging larger ones takes too long for a small change.
 fn small(parts: &[usize]) -> usize {
     parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
 }
 
-/// Rows that each part of an index covers and that were not deleted since, oldest first.
+/// Returns the live rows covered by each part of an index, oldest first.
 async fn part_rows(table: &Table, name: &str) -> lancedb::Result<Vec<usize>> {
     let Some(dataset) = table.dataset() else { return Ok(Vec::new()) };
     let dataset = dataset.get().await?;
@@ -185,14 +185,14 @@ async fn part_rows(table: &Table, name: &str) -> lancedb::Result<Vec<usize>> {
     Ok(covered.map(|fragments| fragments.filter_map(|it| rows.get(&it)).sum()).collect())
 }
 
-/// Drops old versions, once the newest is on disk. The caller holds the writer's lock.
+/// Prunes old versions after making the newest durable. The caller holds the writer lock.
 pub(super) async fn prune_only(store: &LanceStore) -> Result<()> {
     store.settle().await?;
     store.doing("pruning old versions");
     prune(store).await.on("prune", &store.dir)
 }
 
-/// Reads the keyword index into the library's cache.
+/// Loads the keyword index into the library's cache.
 pub(super) async fn warm(table: &Table) -> lancedb::Result<()> {
     for index in table.list_indices().await?.iter().filter(|it| covers(it, "text")) {
         table.prewarm_index(&index.name).await?;
@@ -200,8 +200,8 @@ pub(super) async fn warm(table: &Table) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// Drops the indexes that cannot be read, and makes the keyword index anew; says whether there were any. The others come
-/// back with the next upkeep.
+/// Drops unreadable indexes and rebuilds the keyword index. Returns whether there were any. The next maintenance
+/// rebuilds the others.
 pub(super) async fn mend_indexes(table: &Table) -> lancedb::Result<bool> {
     let mut mended = false;
     for index in table.list_indices().await? {
@@ -209,7 +209,7 @@ pub(super) async fn mend_indexes(table: &Table) -> lancedb::Result<bool> {
         if !failure::is_damage(&error) {
             return Err(error);
         }
-        tracing::warn!("the index `{}` is damaged and is made anew: {error}", index.name);
+        tracing::warn!("the index `{}` is damaged and is rebuilt: {error}", index.name);
         table.drop_index(&index.name).await?;
         mended = true;
     }
@@ -219,7 +219,7 @@ pub(super) async fn mend_indexes(table: &Table) -> lancedb::Result<bool> {
     Ok(mended)
 }
 
-/// Asks something that the index has to be opened for.
+/// Runs a query that must open the index.
 async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     let columns = Select::columns(&["file_id"]);
     let stream = if covers(index, "text") {
@@ -242,7 +242,7 @@ async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// Makes indexes and merges their parts; says whether others took the place of any.
+/// Creates indexes and merges their parts. Returns whether any part was replaced.
 async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<bool> {
     ensure_keyword_index(table).await?;
     let rows = table.count_rows(None).await?;
@@ -264,10 +264,10 @@ async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Resu
     Ok(replaced)
 }
 
-/// Product quantisation: an eighth of the numbers a byte each, so that a million vectors of 384 take 48 MB.
+/// Uses product quantisation: one byte per eight numbers, so that a million vectors of 384 take 48 MB.
 ///
-/// With everything else upkeep has to do, this took 170 to 220 s at 120,000 to 300,000 chunks on two busy cores, and the
-/// process reached 531 MiB; the table with all its indexes takes 3.7 KiB a chunk.
+/// With the rest of maintenance this took 170 to 220 s at 120,000 to 300,000 chunks on two busy cores, and the process
+/// reached 531 MiB. The table with all indexes takes 3.7 KiB per chunk.
 fn vector_index(rows: usize, dimension: usize) -> Index {
     let partitions = u32::try_from(rows.div_ceil(PARTITION_ROWS)).unwrap_or(u32::MAX);
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(partitions);
@@ -277,14 +277,14 @@ fn vector_index(rows: usize, dimension: usize) -> Index {
     }
 }
 
-/// Drops old versions, and what changes left that were undone: the library would keep their files for a week, and on a full
-/// disk they stand in their own way. The caller holds the writer's lock.
+/// Prunes old versions and files of undone changes. The library would keep those files for a week, and on a full disk
+/// they block the next attempt. The caller holds the writer lock.
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let versions = store.table.list_versions().await?;
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
     let oldest = store.readings.oldest();
     let read = versions.partition_point(|it| it.version < oldest);
-    // What a damaged version alone refers to is kept.
+    // Files that only a damaged version refers to are kept.
     let is_left_over = store.has_undone.load(Ordering::Relaxed) && !manifests::has_corrupt(&store.place.table_dir());
     let first = first_kept(&made, read, Utc::now()).or(is_left_over.then_some(0));
     let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
@@ -295,10 +295,10 @@ async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// Drops the versions with smaller numbers than this one; with `unverified`, young files that belong to no version, too.
+/// Prunes versions below this number; with `unverified`, also young files without a version.
 pub(super) async fn drop_before(table: &Table, version: u64, unverified: bool) -> lancedb::Result<()> {
     let Some(dataset) = table.dataset() else { return Ok(()) };
-    // By numbers: times are in disorder once the clock was set back.
+    // By number, because timestamps are out of order after the clock was set back.
     let policy = CleanupPolicy {
         before_version: Some(version),
         delete_unverified: unverified,
@@ -309,13 +309,13 @@ pub(super) async fn drop_before(table: &Table, version: u64, unverified: bool) -
     Ok(())
 }
 
-/// Returns which version was the newest at that time, of those made at these times, by number: the last of those that were
-/// made by then, or later than now, which is before the clock was set back.
+/// Returns the index of the version that was the newest at `time`. `made` are timestamps in version order. Timestamps
+/// in the future come from before the clock was set back, and count as earlier.
 fn newest_at(made: &[DateTime<Utc>], time: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
     made.iter().rposition(|it| *it <= time || *it > now + CLOCK_JITTER)
 }
 
-/// Returns the first version to keep, of those made at these times, by number, while none before `read` is read.
+/// Returns the index of the first version to keep, if no version before `read` is in use.
 fn first_kept(made: &[DateTime<Utc>], read: usize, now: DateTime<Utc>) -> Option<usize> {
     let last_ones = made.len().checked_sub(KEEP_VERSIONS);
     last_ones.max(newest_at(made, now - KEEP, now)).map(|it| it.min(read))
@@ -331,8 +331,8 @@ mod tests {
     use crate::store::tests::{file, keyword, open};
     use crate::store::{FileSet, Store};
 
-    /// Versions made every second of the last `seconds`; the second from which on they are kept, while the oldest that is read
-    /// was made `reading` seconds ago.
+    /// With one version per second for `seconds`, returns the age of the first version kept, while a read holds the
+    /// version of `reading` seconds ago.
     fn kept_of(seconds: i64, reading: i64) -> Option<i64> {
         let now = Utc::now();
         let made: Vec<_> = (1..=seconds).rev().map(|it| now - Duration::seconds(it)).collect();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn of_parts_that_come_one_by_one_few_stay_and_each_is_written_seldom() {
+    fn single_row_parts_stay_few_and_are_rewritten_seldom() {
         for (times, most, often) in [(1, 16, 6), (2, 10, 8)] {
             let (mut parts, mut rows, mut written) = (vec![1_000_000], 0, 0);
             for number in 1..=2_000 {
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Upkeep after each of these numbers of rows: the most rows that were merged at once, and how often each was written.
+    /// Runs maintenance after each number of new rows. Returns the most rows merged at once and the writes per row.
     fn upkeeps(come: impl Iterator<Item = usize>) -> (usize, usize) {
         let (mut parts, mut most, mut written) = (Vec::new(), 0, 0);
         for new in come {
@@ -371,20 +371,20 @@ mod tests {
     }
 
     #[test]
-    fn upkeep_leaves_few_parts_and_merges_less_than_half_of_what_comes_in_one_job() {
+    fn maintenance_leaves_few_parts_and_merges_under_half_of_a_job() {
         let (most, _) = upkeeps([30_000; 6].into_iter().chain([20_000]));
         assert!(most < 100_000, "{most}");
     }
 
     #[test]
-    fn upkeep_writes_a_row_a_few_times_however_rows_come() {
+    fn maintenance_writes_each_row_a_few_times() {
         assert!(upkeeps([30_000; 100].into_iter()).1 <= 4);
         assert!(upkeeps((0..150).map(|it| 30_000 - 100 * it)).1 <= 4);
         assert!(upkeeps(std::iter::once(1_000_000).chain([2_100; 1_000])).1 <= 7);
     }
 
     #[test]
-    fn upkeep_comes_to_an_end_when_nothing_is_new() {
+    fn maintenance_without_new_rows_ends() {
         assert_eq!(due(&[50_000], 0, 50_000), None);
         assert_eq!(due(&[900_000, 10_000], 0, 910_000), None);
         assert_eq!(due(&[900_000, 10_000, 4_000], 0, 914_000), Some(2));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_versions_and_those_that_are_read_are_kept() {
+    fn last_versions_and_pinned_ones_are_kept() {
         assert_eq!(kept_of(100, 1), Some(10), "the last ten");
         assert_eq!(kept_of(100, 21), Some(21), "the one that is read");
         assert_eq!(kept_of(1_000, 900), Some(900), "however long it takes");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn few_versions_go_when_they_are_old() {
+    fn few_old_versions_are_pruned() {
         let now = Utc::now();
         let made: Vec<_> = [900, 800, 700].map(|it| now - Duration::seconds(it)).into();
         assert_eq!(first_kept(&made, 2, now), Some(2));
@@ -408,18 +408,18 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_before_the_clock_was_set_back_go_like_others() {
+    fn versions_from_before_clock_set_back_are_pruned() {
         let now = Utc::now();
         let times = |seconds: &[i64]| seconds.iter().map(|it| now + Duration::seconds(*it)).collect::<Vec<_>>();
         let first = |seconds: &[i64]| first_kept(&times(seconds), seconds.len() - 1, now);
         assert_eq!(first(&[3_600, 3_700, 3_800]), Some(2), "all but the newest");
         assert_eq!(first(&[-900, 3_600, 3_700, -1]), Some(2), "the one that was the newest until a moment ago");
         assert_eq!(first(&[3_600, 3_700, -900, -800]), Some(3));
-        assert_eq!(first(&[1, 2]), None, "that is no other clock");
+        assert_eq!(first(&[1, 2]), None, "within the clock jitter");
     }
 
     #[tokio::test]
-    async fn an_index_that_was_replaced_is_forgotten() {
+    async fn replaced_index_leaves_cache() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         let mut kept = Vec::new();
@@ -429,12 +429,12 @@ mod tests {
             assert_eq!(keyword(&store, "words", &FileSet::All).await, [1]);
             kept.push(store.cached.indexes.num_entries().await);
         }
-        // The first was made, the others were merged.
+        // The first index was created, the others were merged.
         assert!(kept[5] <= kept[1], "{kept:?}");
     }
 
     #[tokio::test]
-    async fn manifests_and_files_that_were_replaced_are_forgotten() {
+    async fn replaced_manifests_and_files_leave_cache() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         for round in 0..20 {
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn versions_go_as_soon_as_nothing_reads_them() {
+    async fn versions_are_pruned_when_unpinned() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         let reading = store.readings.begin();

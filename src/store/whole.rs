@@ -1,8 +1,8 @@
-//! Whether what the library wrote came onto the disk whole.
+//! Footer check: whether files written by the library are complete.
 //!
-//! It has the end of a file written, does not look whether that was done, and gives the file its name (lance-io 14.0.2,
-//! `LocalWriter::poll_shutdown`): on a disk that is full, or fails, a commit succeeds whose files lack their ends. So new
-//! files are looked at before their commit counts. Each kind has an end of its own.
+//! The library writes the end of a file, ignores the result, and renames the file into place (lance-io 14.0.2,
+//! `LocalWriter::poll_shutdown`). On a full or failing disk a commit can thus succeed with truncated files. New files
+//! are therefore checked before their commit counts. Each file type has its own footer.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,31 +15,31 @@ use walkdir::DirEntryExt;
 
 use crate::error::{Error, Result};
 
-/// Less room than that, in bytes, and the disk is full rather than broken.
+/// With fewer free bytes than this, the disk is full rather than broken.
 const FULL: u64 = 4 << 20;
 
-/// The files of a table, and which of them were looked at.
+/// The files of a table that were checked.
 #[derive(Clone, Debug)]
 pub(super) struct Whole {
     table_dir: PathBuf,
     known: Arc<Mutex<HashSet<Known>>>,
 }
 
-/// A file by its path and number: a version that was undone leaves its name to the next.
+/// A file by path and inode: the next version reuses the name of an undone one.
 type Known = (PathBuf, u64);
 
 impl Whole {
-    /// Of a table that is to be made, or whose files were all read: what there is now is not looked at.
+    /// For a new table, or one with all files read: existing files are not checked.
     pub(super) fn of(table_dir: &Path) -> Whole {
         let known = files(table_dir).into_iter().collect();
         Whole { table_dir: table_dir.to_owned(), known: Arc::new(Mutex::new(known)) }
     }
 
-    /// Looks at the files that came since the last time.
+    /// Checks the files that are new since the last check.
     ///
     /// # Errors
-    /// One is not whole, with what the disk must have said when it was written. It is not looked at again: whoever gets
-    /// the error undoes the commit, and then nothing needs the file.
+    /// A file is truncated, with the error that the disk must have returned. It is not checked again: the caller undoes
+    /// the commit, and then nothing needs the file.
     pub(super) async fn check(&self) -> Result<()> {
         let whole = self.clone();
         tokio::task::spawn_blocking(move || whole.check_now()).await.map_err(Error::internal)?
@@ -54,21 +54,21 @@ impl Whole {
     }
 }
 
-/// Why a file lacks its end.
+/// Returns the likely reason why a file is truncated.
 fn reason(dir: &Path) -> std::io::Error {
     let room = rustix::fs::statvfs(dir).map_or(u64::MAX, |it| it.f_bavail * it.f_frsize);
     let errno = if room < FULL { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };
     errno.into()
 }
 
-/// The files that commits consist of.
+/// Returns the files that commits consist of.
 fn files(table_dir: &Path) -> Vec<Known> {
     let folders = ["data", "_deletions", "_indices", "_versions"].map(|it| table_dir.join(it));
     let entries = folders.iter().flat_map(|it| walkdir::WalkDir::new(it).into_iter().flatten());
     entries.filter(|it| it.file_type().is_file()).map(|it| (it.path().to_owned(), it.ino())).collect()
 }
 
-/// Says whether a file has its end; one that is gone meanwhile is nobody's.
+/// Returns whether a file has its footer. A file that vanished meanwhile counts as complete.
 fn is_whole(path: &Path) -> bool {
     let ends = match path.extension().and_then(|it| it.to_str()) {
         Some("lance" | "idx" | "manifest") => ends_with(path, b"LANC"),
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_its_end_is_told_once_and_others_are_whole() {
+    fn truncated_file_is_reported_once_and_complete_files_pass() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);

@@ -1,5 +1,5 @@
-//! Writing to the table: one change at a time, of one commit or several. Questions see none of it before it is on disk as a
-//! whole, and then what is in memory changes with it.
+//! Writes to the table: one change at a time, of one or several commits. Queries see a change only when all of it is
+//! durable; the data in memory changes at the same moment.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::store::hot::Hot;
 use crate::store::lance::{LanceStore, collect};
 use crate::store::{legs, manifests, opening, schema, upkeep};
 
-/// Rows that are copied in one commit: some 8 MB.
+/// Rows copied per commit: about 8 MB.
 const COPIED_ROWS: u64 = 4_000;
 
 impl LanceStore {
@@ -47,7 +47,7 @@ impl LanceStore {
         .await
     }
 
-    /// Replaces the chunks of a file whose ordinals lie in that range; returns how many the file has then.
+    /// Replaces the chunks of a file with ordinals in that range. Returns how many the file has then.
     pub(super) async fn replace_ordinals(&self, file: &FileChunks, ordinals: &Range<u32>) -> Result<u64> {
         let file_id = file.file_id;
         let batch = schema::batch(std::slice::from_ref(file), self.dimension)?;
@@ -84,7 +84,7 @@ impl LanceStore {
         .await
     }
 
-    /// Gives each second file copies of the chunks of the first; returns how many each has then.
+    /// Replaces the chunks of each second file by copies of the chunks of the first. Returns how many each has then.
     pub(super) async fn copy_files(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         self.change(async {
             let counts = self.counts(copies.iter().map(|it| it.0));
@@ -103,8 +103,8 @@ impl LanceStore {
         .await
     }
 
-    /// Changes the table, one change at a time. A change that breaks off, with an error or because nobody waits for it
-    /// any more, may have made commits since it settled last: they are undone, at once or before the next change.
+    /// Runs a change under the writer lock. A change that fails or is cancelled may have made commits since the last
+    /// durable one. They are undone, at once or before the next change.
     pub(super) async fn change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
         if self.is_uncertain.load(Ordering::Relaxed) {
@@ -115,23 +115,23 @@ impl LanceStore {
         match done {
             Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
             Err(_) => {
-                // On a full disk it has to wait for the next change.
+                // On a full disk the rollback waits for the next change.
                 if let Err(error) = self.go_back().await {
-                    tracing::debug!(%error, "a change that failed is undone later");
+                    tracing::debug!(%error, "a failed change is undone later");
                 }
             }
         }
         done
     }
 
-    /// Makes the table what it was when it was on disk last, which is what questions see. Nothing is written, as there may be
-    /// no room: versions that do not count are set aside, as at a start.
+    /// Rolls back to the last durable version, which is the one that queries see. Writes nothing, because the disk may
+    /// be full: later versions are quarantined, as at startup.
     async fn go_back(&self) -> Result<()> {
         if let Some(last) = self.last_of_more().await? {
             self.undo_after(last).await?;
         }
         self.table.checkout_latest().await.on("read", &self.dir)?;
-        // It is not where a change has come onto the disk, and nobody waited until it was shown.
+        // They differ if a change became durable but was cancelled before it was published.
         if self.table.version().await.on("read", &self.dir)? != self.readings.newest() {
             let (rows, contents) = opening::contents(&self.table, &self.place).await?;
             self.show(|hot| {
@@ -147,28 +147,28 @@ impl LanceStore {
         Ok(())
     }
 
-    /// The version that was on disk last, where there are later ones.
+    /// Returns the last durable version, if later versions exist.
     async fn last_of_more(&self) -> Result<Option<u64>> {
-        // A number may still be on its way that nobody waited for.
+        // The write of a number may still be running after its caller was cancelled.
         let _written = self.synced.writing().await;
         let (synced, table_dir, shown) = (self.synced.clone(), self.place.table_dir(), self.readings.newest());
         let look = move || {
             let versions: Vec<u64> = manifests::list(&table_dir)?.iter().map(|it| it.version).collect();
-            // The number may be that of a version which was lost.
+            // The number may be that of a lost version.
             let last = synced.read()?.filter(|it| versions.contains(it)).unwrap_or(shown);
             Ok::<_, Error>(versions.iter().any(|it| *it > last).then_some(last))
         };
         tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
     }
 
-    /// Sets all versions after this one aside.
+    /// Quarantines all versions after this one.
     async fn undo_after(&self, last: u64) -> Result<()> {
-        // The library goes to an older version in no other way.
+        // The library offers no other way back to an older version.
         self.table.checkout(last).await.on("read", &self.dir)?;
         let table_dir = self.place.table_dir();
         let aside = tokio::task::spawn_blocking(move || manifests::set_unsynced_aside(&table_dir, last));
         let outcome = aside.await.map_err(Error::internal)?;
-        // It remembers the versions that are gone, and the next ones get their numbers.
+        // It caches the removed versions, and the next ones reuse their numbers.
         self.cached.clear().await;
         outcome.map(drop)
     }
@@ -183,7 +183,7 @@ impl LanceStore {
         self.chunks.fetch_sub(before.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Deletes the rows of those of these files that have any; says whether any has. The caller holds the writer's lock.
+    /// Deletes the rows of these files. Returns whether there were any. The caller holds the writer lock.
     async fn delete_rows(&self, files: &[FileId]) -> Result<bool> {
         let known: Vec<FileId> = self.known(files);
         if known.is_empty() {
@@ -193,7 +193,8 @@ impl LanceStore {
         Ok(true)
     }
 
-    /// Deletes the rows of a file whose ordinals lie in the range; returns which. The caller holds the writer's lock.
+    /// Deletes the rows of a file with ordinals in the range. Returns their chunk ids. The caller holds the writer
+    /// lock.
     async fn delete_part(&self, file_id: FileId, ordinals: &Range<u32>) -> Result<HashSet<ChunkId>> {
         let part = legs::of_part(file_id, ordinals);
         let query = self.table.query().only_if_expr(part.clone()).select(Select::columns(&["chunk_id", "file_id"]));
@@ -207,7 +208,7 @@ impl LanceStore {
         Ok(gone)
     }
 
-    /// Forgets files whose rows were deleted.
+    /// Removes files from memory after their rows were deleted.
     fn forget(&self, hot: &mut Hot, files: &[FileId]) -> Result<()> {
         hot.remove(files);
         files.iter().for_each(|it| self.set_rows(*it, 0));
@@ -219,12 +220,12 @@ impl LanceStore {
         files.iter().copied().filter(|it| rows.contains_key(it)).collect()
     }
 
-    /// Adds rows. The caller holds the writer's lock.
+    /// Adds rows. The caller holds the writer lock.
     async fn add_rows(&self, batch: RecordBatch) -> Result<Added> {
         if batch.num_rows() == 0 {
             return Ok(Added { batch, fragment: None });
         }
-        // One fragment a commit: more would only have to be compacted again.
+        // One fragment per commit: more would have to be compacted again.
         self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
         let dataset = self.dataset().await?;
         let newest = dataset.manifest().fragments.iter().max_by_key(|it| it.id);
@@ -232,22 +233,21 @@ impl LanceStore {
         Ok(Added { batch, fragment })
     }
 
-    /// Makes sure that there is a keyword index, once there are rows.
+    /// Creates the keyword index with the first rows.
     async fn index_words(&self, first: bool) -> Result<()> {
         if first {
-            upkeep::ensure_keyword_index(&self.table).await.on("index the words of", &self.dir)?;
+            upkeep::ensure_keyword_index(&self.table).await.on("update keywords in", &self.dir)?;
         }
         Ok(())
     }
 
-    /// Returns how many rows each of these files has.
+    /// Returns the number of rows of each file.
     fn counts(&self, files: impl Iterator<Item = FileId>) -> Vec<u64> {
         let rows = self.rows();
         files.map(|it| rows.get(&it).copied().unwrap_or(0)).collect()
     }
 
-    /// Gives each second file the rows of the first in place of its own, and has them on disk when it returns. The caller holds
-    /// the writer's lock.
+    /// Replaces the rows of each second file by those of the first, durably. The caller holds the writer lock.
     async fn copy_rows(&self, copies: &[(FileId, FileId)]) -> Result<()> {
         if copies.is_empty() {
             return Ok(());
@@ -283,12 +283,12 @@ impl LanceStore {
 /// Rows that were added.
 struct Added {
     batch: RecordBatch,
-    /// The fragment that they make up, in their order.
+    /// The fragment of these rows, in their order.
     fragment: Option<u32>,
 }
 
 impl Added {
-    /// Learns where they lie.
+    /// Adds the row ids of these rows to the memory.
     fn learn(&self, hot: &mut Hot) -> Result<()> {
         self.fragment.map_or(Ok(()), |it| hot.learn_fragment(it, &self.batch))
     }

@@ -104,7 +104,7 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
     ("a missing data file", "index was damaged", |data| {
         std::fs::remove_file(table_files(data, ".lance/data/").remove(0)).unwrap();
     }),
-    ("a keyword index of garbage", "is made anew", |data| {
+    ("a keyword index of garbage", "is rebuilt", |data| {
         table_files(data, "/_indices/").into_iter().for_each(garbage);
     }),
     ("temporary files of a crash", "", |data| {
@@ -209,7 +209,7 @@ fn vectors_that_the_disk_gives_back_otherwise_are_told_and_made_anew() {
     let told = agreement(&world);
     assert!(told["health"] == "problem" && told["finding"].to_string().contains("or vectors"), "{told}");
     world.spawn();
-    assert!(world.log().contains("has not what the catalog says"), "{}", world.log());
+    assert!(world.log().contains("does not match the catalog"), "{}", world.log());
     check_all_is_read(&world, "damaged vectors");
     assert!(world.terminate());
     assert_eq!(agreement(&world)["health"], "ok");

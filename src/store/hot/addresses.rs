@@ -1,7 +1,7 @@
-//! Which chunk lies at which address of the table.
+//! Maps row ids of the table to chunk ids.
 //!
-//! The keyword index knows rows by their addresses. To ask the table for the ids at two hundred of them takes as long as the
-//! search itself. What lies at an address never changes: a row that is written anew, or moved by compaction, has a new one.
+//! The keyword index returns row ids. Reading the chunk ids of two hundred rows from the table takes as long as the
+//! search itself. The chunk at a row id never changes: a rewritten row, or one moved by compaction, gets a new row id.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::model::{FileId, LegHit};
 use crate::store::hot::id;
 use crate::store::schema;
 
-/// The column of addresses.
+/// The column of row ids.
 const ADDRESS: &str = "_rowid";
 
-/// What one row takes, in bytes.
+/// Bytes per row.
 pub(in crate::store) const ROW_BYTES: usize = size_of::<Option<Slot>>();
 
-/// The chunks at the addresses that are known.
+/// The chunks at known row ids.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Addresses {
-    /// By fragment, then by the row's place in it.
+    /// By fragment, then by offset in the fragment.
     fragments: HashMap<u32, Vec<Option<Slot>>>,
 }
 
-/// A chunk: its file, and the bytes of its id.
+/// File id and chunk id in binary.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     file_id: FileId,
@@ -34,7 +34,7 @@ struct Slot {
 }
 
 impl Addresses {
-    /// Learns the rows of a batch with ids and addresses; one without addresses teaches nothing.
+    /// Adds the rows of a batch with chunk ids and row ids. A batch without row ids adds nothing.
     pub(in crate::store) fn learn(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(addresses) = addresses(batch) else { return Ok(()) };
         for (address, key) in addresses.iter().zip(schema::keys(batch)?) {
@@ -43,14 +43,14 @@ impl Addresses {
         Ok(())
     }
 
-    /// Learns the rows of a batch that make up a fragment.
+    /// Adds the rows of a batch that makes up a fragment.
     pub(in crate::store) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
         schema::keys(batch)?.enumerate().for_each(|(place, key)| self.note(fragment, place, key));
         Ok(())
     }
 
     fn note(&mut self, fragment: u32, place: usize, (file_id, id): (FileId, &str)) {
-        // What is no such id is asked of the table each time.
+        // Chunks with other ids are read from the table each time.
         let Some(chunk_id) = id::number(id) else { return };
         let rows = self.fragments.entry(fragment).or_default();
         if rows.len() <= place {
@@ -59,7 +59,7 @@ impl Addresses {
         rows[place] = Some(Slot { file_id, chunk_id });
     }
 
-    /// Returns the chunks at the addresses of a batch, without scores; None when one of them is not known.
+    /// Returns the chunks at the row ids of a batch, without scores. `None` if one of them is unknown.
     pub(in crate::store) fn ids(&self, batch: &RecordBatch) -> Option<Vec<LegHit>> {
         let at = |address: &u64| {
             let rows = self.fragments.get(&((address >> 32) as u32))?;

@@ -1,33 +1,33 @@
-//! The best of many rows, without keeping all of them.
+//! Bounded top-k: the best of many rows without keeping all of them.
 
-/// Rows with the highest numbers seen so far; of equal ones the first.
+/// The k rows with the highest scores so far; of equal scores the first rows.
 #[derive(Debug)]
 pub(super) struct Best {
     limit: usize,
-    /// Less than twice the limit, as they came.
+    /// Fewer than twice the limit, unordered.
     rows: Vec<Rank>,
-    /// No row up to here is among the best.
+    /// No row with a score up to here is among the best.
     floor: f32,
 }
 
-/// Numbers that are compared at once.
+/// Scores compared at once.
 const FEW: usize = 8;
 
-/// A number and its row in one: whole numbers are compared without a branch, and the better is the larger.
+/// A score and its row as one integer: integers compare without a branch, and the better one is larger.
 type Rank = u64;
 
 impl Best {
-    /// Keeps this many rows with numbers above `floor`.
+    /// Keeps this many rows with scores above `floor`.
     pub(super) fn above(floor: f32, limit: usize) -> Best {
         Best { limit, rows: Vec::new(), floor }
     }
 
-    /// Number of rows that are kept.
+    /// Returns the number of rows kept.
     pub(super) fn len(&self) -> usize {
         self.rows.len().min(self.limit)
     }
 
-    /// Shows it a row, each after those before it. Most are not among the best, and cost one comparison.
+    /// Offers a row; rows must come in ascending order. Most are not among the best and cost one comparison.
     #[inline(always)]
     pub(super) fn push(&mut self, number: f32, row: u32) {
         if number > self.floor {
@@ -35,7 +35,7 @@ impl Best {
         }
     }
 
-    /// Shows it rows from `first` on. Mostly none of [`FEW`] is among the best, and together they cost one comparison.
+    /// Offers rows from `first` on. Usually none of [`FEW`] is among the best, and together they cost one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
         for (first, numbers) in (first..).step_by(FEW).zip(numbers.chunks(FEW)) {
@@ -46,17 +46,17 @@ impl Best {
         }
     }
 
-    /// Takes in what another has kept of other rows.
+    /// Merges the result for other rows.
     pub(super) fn absorb(&mut self, other: Best) {
         self.rows.extend(other.rows);
         self.cut_if_many();
     }
 
-    /// Ends with the rows, in ascending order.
+    /// Returns the rows in ascending order.
     pub(super) fn into_rows(mut self) -> Vec<u32> {
         self.cut();
         let mut rows: Vec<u32> = self.rows.into_iter().map(row_of).collect();
-        // Mostly they are in order already, which is seen at once.
+        // Usually they are sorted already, which costs one pass.
         rows.sort_unstable();
         rows
     }
@@ -67,7 +67,7 @@ impl Best {
         self.cut_if_many();
     }
 
-    /// Seldom: to sort out takes as long as to look at all that is kept.
+    /// Runs rarely, because a cut reads all kept rows.
     fn cut_if_many(&mut self) {
         if self.rows.len() >= 2 * self.limit {
             self.cut();
@@ -85,8 +85,8 @@ impl Best {
     }
 }
 
-/// Orders as [`f32::total_cmp`] does, and of equal numbers the first row highest, so that it does not matter who has seen
-/// which.
+/// Orders like [`f32::total_cmp`], and the first of equal rows highest, so that the result does not depend on the
+/// split.
 fn rank(number: f32, row: u32) -> Rank {
     let bits = number.to_bits();
     let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_are_kept_in_whatever_order_they_come() {
+    fn top_k_does_not_depend_on_order() {
         for step in [1, 7, 37, 99] {
             let mut best = Best::above(f32::NEG_INFINITY, 5);
             (0..100).map(|it| it * step % 100).for_each(|it| best.push(it as f32, it));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_parts_are_the_best_of_all_and_of_equal_ones_the_first() {
+    fn merged_top_k_equals_top_k_of_all() {
         let numbers: Vec<f32> = (0..200u32).map(|it| (it * 37 % 11) as f32).collect();
         let of = |rows: std::ops::Range<usize>| {
             let mut best = Best::above(f32::NEG_INFINITY, 25);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_orders_as_numbers_do_and_the_first_row_comes_first() {
+    fn rank_orders_by_score_then_first_row() {
         let numbers = [f32::NEG_INFINITY, -2.5, -0.0, 0.0, 1e-40, 0.3, f32::INFINITY];
         let ranks: Vec<Rank> = numbers.iter().map(|it| rank(*it, 7)).collect();
         assert!(ranks.is_sorted());
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_up_to_the_floor_are_not_kept() {
+    fn rows_up_to_floor_are_dropped() {
         let mut best = Best::above(2.0, 5);
         best.push_all(0, &[1.0, 3.0, 2.0, 2.5]);
         assert_eq!((best.len(), best.into_rows()), (2, vec![1, 3]));
     }
 
     #[test]
-    fn fewer_than_asked_for_are_all_kept_and_none_when_none_are() {
+    fn fewer_rows_than_limit_are_all_kept() {
         let mut best = Best::above(f32::NEG_INFINITY, 5);
         best.push(1.0, 3);
         assert_eq!(best.into_rows(), [3]);

@@ -1,30 +1,30 @@
-//! The id of a chunk, in the sixteen bytes that its digits stand for.
+//! Chunk ids in binary: the sixteen bytes of their 32 hex digits.
 //!
-//! As text it takes four times as much, in a place of its own.
+//! As text an id takes four times as much, in its own allocation.
 
 use std::cmp::Ordering;
 
 use crate::model::ChunkId;
 
-/// Digits of an id as vic makes them.
+/// Hex digits of an id made by vic.
 const DIGITS: usize = 32;
 
-/// An id. The order is that of the texts.
+/// A chunk id. Ordered like its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Id {
-    /// 32 lower-case digits.
+    /// 32 lower-case hex digits.
     Number([u8; 16]),
     /// Anything else.
     Text(Box<str>),
 }
 
 impl Id {
-    /// The id of this text.
+    /// Parses the text of an id.
     pub(super) fn of(text: &str) -> Id {
         number(text).map_or_else(|| Id::Text(text.into()), Id::Number)
     }
 
-    /// The same as text.
+    /// Returns the id as text.
     pub(super) fn chunk_id(&self) -> ChunkId {
         match self {
             Id::Number(number) => chunk_id(*number),
@@ -50,7 +50,7 @@ impl PartialOrd for Id {
     }
 }
 
-/// The bytes of an id, if it is 32 lower-case digits.
+/// Returns the bytes of an id, if it is 32 lower-case hex digits.
 pub(super) fn number(text: &str) -> Option<[u8; 16]> {
     let digits: &[u8; DIGITS] = text.as_bytes().try_into().ok()?;
     let mut number = [0; DIGITS / 2];
@@ -60,7 +60,7 @@ pub(super) fn number(text: &str) -> Option<[u8; 16]> {
     Some(number)
 }
 
-/// The id of these bytes.
+/// Returns the id of these bytes.
 pub(super) fn chunk_id(number: [u8; 16]) -> ChunkId {
     let mut text = String::with_capacity(DIGITS);
     for half in number.iter().flat_map(|it| [it >> 4, it & 15]) {
@@ -93,7 +93,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_id_comes_back_as_it_was_and_only_digits_are_a_number() {
+    fn id_round_trips_and_only_hex_digits_become_bytes() {
         let numbers = TEXTS.iter().filter(|it| matches!(Id::of(it), Id::Number(_))).count();
         assert_eq!(numbers, 2);
         for text in TEXTS {
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_have_the_order_of_their_texts() {
+    fn ids_are_ordered_like_their_texts() {
         for (a, b) in TEXTS.iter().flat_map(|a| TEXTS.iter().map(move |b| (a, b))) {
             assert_eq!(Id::of(a).cmp(&Id::of(b)), a.cmp(b), "{a} and {b}");
         }
     }
 
     #[test]
-    fn an_id_takes_no_more_than_a_row_has_room_for() {
+    fn id_fits_into_24_bytes() {
         assert_eq!(size_of::<Id>(), 24);
     }
 }

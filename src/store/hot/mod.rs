@@ -1,8 +1,8 @@
-//! What is kept at hand of a table that is not large: [`vectors`] for the vector leg, [`passages`] for what is shown.
+//! In-memory part of a table that is not too large: [`vectors`] for vector search, [`passages`] for results.
 //!
-//! Each query of the table itself costs milliseconds, however few rows it reads: the plan, the tasks, the decoding of whole
-//! pages. At 20,000 rows a scan of the vectors took ten times as long as comparing them, and the passages of the best files
-//! a third of the time of a question.
+//! Each query of the table costs milliseconds, however few rows it reads: planning, tasks, decoding of whole pages. At
+//! 20,000 rows, a scan of the vectors took ten times as long as comparing them. Reading the passages of the best files
+//! took a third of a query's time.
 
 mod addresses;
 mod best;
@@ -33,35 +33,35 @@ pub(super) use parts::start_threads;
 pub(super) use passages::Passages;
 pub(super) use vectors::Vectors;
 
-/// Bytes that vectors may take with all that belongs to them: 1.3 million of 384 numbers. Above, the table's own index
-/// takes over.
+/// Maximum memory of vectors with all that belongs to them: 1.3 million of 384 numbers. Above, the table's own index is
+/// used.
 pub(super) const HOT_VECTOR_BYTES: usize = 704 << 20;
 
-/// Bytes of passages that are kept at hand: a million short ones. Above, the table is read. They lie in a file, so that they
-/// take no memory but what the system has to spare; what tells where they lie takes 16 to 75 bytes each.
+/// Maximum bytes of passages: a million short ones. Above, the table is read. They are in a file and use memory only as
+/// page cache; their locations take 16 to 75 bytes each.
 pub(super) const HOT_TEXT_BYTES: u64 = 768 << 20;
 
-/// Bytes of a passage at least: ids, anchor and a few words.
+/// Minimum bytes of a passage: ids, anchor and a few words.
 const PASSAGE_BYTES: u64 = 200;
 
-/// The part of a table that is at hand. Either part is there in full or not at all.
+/// The part of a table in memory. Each component is complete or absent.
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     vectors: Option<Vectors>,
     passages: Option<Passages>,
-    /// As far as they are known; none of a table that is too large.
+    /// Row ids known so far, `None` for a table that is too large.
     addresses: Option<Addresses>,
-    /// Files of which the table has vectors that vic never wrote.
+    /// Files with vectors in the table that vic never wrote.
     damaged: BTreeSet<FileId>,
 }
 
 impl Hot {
-    /// Begins empty, for a table in this folder with so many rows, with vectors of this length. The default keeps nothing.
+    /// Starts empty, for a table in this folder with this many rows and vectors of this length. The default keeps nothing.
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
         let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
         let addresses = vectors.is_some().then(Addresses::default);
         let mut hot = Hot { vectors, passages: None, addresses, damaged: BTreeSet::new() };
-        // A table whose vectors do not fit is not read at all: without its passages, none must seem to be there.
+        // A table with too many vectors is never loaded, so its passages would be missing.
         if hot.vectors.is_some() && rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
             match Passages::new(dir) {
                 Ok(passages) => hot.passages = Some(passages),
@@ -71,7 +71,7 @@ impl Hot {
         hot
     }
 
-    /// The columns that are kept.
+    /// Returns the columns to load.
     pub(super) fn columns(&self) -> Select {
         match (&self.vectors, &self.passages) {
             (_, Some(_)) => Select::All,
@@ -79,43 +79,43 @@ impl Hot {
         }
     }
 
-    /// Files of which some vector was damaged in the rows that were added.
+    /// Returns the files with a damaged vector among the added rows.
     pub(super) fn damaged(&self) -> &BTreeSet<FileId> {
         &self.damaged
     }
 
-    /// The vectors, if there are not too many.
+    /// Returns the vectors, unless there are too many.
     pub(super) fn vectors(&self) -> Option<&Vectors> {
         self.vectors.as_ref()
     }
 
-    /// The passages, if they are not too large.
+    /// Returns the passages, unless they are too large.
     pub(super) fn passages(&self) -> Option<&Passages> {
         self.passages.as_ref()
     }
 
-    /// Where the rows of the table lie.
+    /// Returns the row ids of the chunks.
     pub(super) fn addresses(&self) -> Option<&Addresses> {
         self.addresses.as_ref()
     }
 
-    /// Learns where rows lie, from batches with ids and addresses.
+    /// Adds the row ids of batches with chunk ids and row ids.
     ///
     /// # Errors
-    /// A column holds what vic never writes.
+    /// A column holds a value that vic never writes.
     pub(super) fn learn(&mut self, batches: &[RecordBatch]) -> Result<()> {
         self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.learn(batch)))
     }
 
-    /// Learns where the rows of a batch lie that make up a fragment.
+    /// Adds the row ids of a batch that makes up a fragment.
     ///
     /// # Errors
-    /// A column holds what vic never writes.
+    /// A column holds a value that vic never writes.
     pub(super) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
         self.addresses.iter_mut().try_for_each(|it| it.learn_fragment(fragment, batch))
     }
 
-    /// Forgets the addresses that were known, and knows these.
+    /// Replaces all row ids.
     pub(super) fn move_to(&mut self, addresses: Addresses) {
         if self.addresses.is_some() {
             self.addresses = Some(addresses);
@@ -133,30 +133,30 @@ impl Hot {
         self.shed();
     }
 
-    /// Puts these chunks in place of those that the files had.
+    /// Replaces the chunks of these files.
     pub(super) fn replace(&mut self, files: &[FileChunks]) {
         self.remove(&files.iter().map(|it| it.file_id).collect::<Vec<_>>());
         files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
     }
 
-    /// Expects so many rows, until [`Hot::filled`].
+    /// Reserves space for this many rows; they are complete at [`Hot::filled`].
     pub(super) fn filling(&mut self, rows: u64) {
         if let Some(vectors) = &mut self.vectors {
             vectors.filling(usize::try_from(rows).unwrap_or_default());
         }
     }
 
-    /// All rows that were expected are there.
+    /// Marks the rows as complete.
     pub(super) fn filled(&mut self) {
         if let Some(vectors) = &mut self.vectors {
             vectors.filled();
         }
     }
 
-    /// Adds rows of the table, with [`Hot::columns`] at least.
+    /// Adds rows of the table with at least the columns of [`Hot::columns`].
     ///
     /// # Errors
-    /// A column holds what vic never writes.
+    /// A column holds a value that vic never writes.
     pub(super) fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
         if let Some(vectors) = &mut self.vectors {
             for ((file_id, id), vector) in schema::keys(batch)?.zip(schema::vectors(batch)?) {
@@ -176,7 +176,7 @@ impl Hot {
         Ok(())
     }
 
-    /// Drops these files.
+    /// Removes these files.
     pub(super) fn remove(&mut self, files: &[FileId]) {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove(files);
@@ -184,7 +184,7 @@ impl Hot {
         self.keep(|passages| passages.remove(files));
     }
 
-    /// Drops these chunks of a file.
+    /// Removes these chunks of a file.
     pub(super) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove_chunks(file_id, chunks);
@@ -192,7 +192,7 @@ impl Hot {
         self.keep(|passages| passages.remove_chunks(file_id, chunks));
     }
 
-    /// Changes the passages. The table has them too: when the disk refuses, it is read instead.
+    /// Changes the passages. If the disk fails, they are dropped and the table is read instead.
     fn keep(&mut self, change: impl FnOnce(&mut Passages) -> io::Result<()>) {
         if let Some(Err(error)) = self.passages.as_mut().map(change) {
             without_passages(&error);
@@ -200,7 +200,7 @@ impl Hot {
         }
     }
 
-    /// Lets go of what has become too large.
+    /// Drops the components that have become too large.
     fn shed(&mut self) {
         if self.vectors.take_if(|it| it.len() > hot_rows(it.dimension())).is_some() {
             self.addresses = None;
@@ -209,13 +209,13 @@ impl Hot {
     }
 }
 
-/// Number of vectors of this length that are kept.
+/// Returns the maximum number of vectors of this length.
 pub(super) fn hot_rows(dimension: usize) -> usize {
     HOT_VECTOR_BYTES / vectors::row_bytes(dimension)
 }
 
 fn without_passages(error: &io::Error) {
-    tracing::warn!(%error, "passages are not kept at hand; questions take longer");
+    tracing::warn!(%error, "passages are not cached; queries are slower");
 }
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_is_not_read_has_nothing_at_hand() {
+    fn too_large_table_keeps_nothing_in_memory() {
         let dir = tempfile::tempdir().unwrap();
         let rows = hot_rows(768) as u64;
         let kept = |rows| Hot::new(dir.path(), rows, 768);

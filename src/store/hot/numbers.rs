@@ -1,35 +1,35 @@
-//! Numbers of rows, one byte each, in blocks: a table that grows is not copied, and there is never an old one beside the new.
+//! A matrix of `i8` rows in blocks: growing never copies it, so that old and new memory never coexist.
 
 use crate::store::hot::pages::prefer_large;
 
-/// Rows of a block: some megabytes, so that it spans large pages.
+/// Rows per block: some megabytes, so that it spans huge pages.
 const ROWS: usize = 1 << 15;
 
-/// As many numbers for each row.
+/// The matrix: rows of equal width.
 #[derive(Debug)]
 pub(super) struct Numbers {
     width: usize,
-    /// All full but the last, and none empty.
+    /// All full except the last; none is empty.
     blocks: Vec<Vec<i8>>,
 }
 
 impl Numbers {
-    /// Makes an empty table of rows of this width, which is not 0.
+    /// Creates an empty matrix with rows of this width, which must not be 0.
     pub(super) fn new(width: usize) -> Numbers {
         Numbers { width, blocks: Vec::new() }
     }
 
-    /// Numbers of a row.
+    /// Returns the numbers per row.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * ROWS + last.len() / self.width)
     }
 
-    /// Adds a row. The first block grows as it is needed, most tables have no other.
+    /// Appends a row. The first block grows on demand, because most matrices have no other.
     pub(super) fn push(&mut self, row: impl Iterator<Item = i8>) {
         let full = ROWS * self.width;
         if self.blocks.last().is_none_or(|it| it.len() == full) {
@@ -46,13 +46,13 @@ impl Numbers {
         }
     }
 
-    /// The numbers of a row.
+    /// Returns a row.
     #[inline(always)]
     pub(super) fn row(&self, row: usize) -> &[i8] {
         &self.blocks[row / ROWS][row % ROWS * self.width..][..self.width]
     }
 
-    /// Drops a row. The last one takes its place.
+    /// Removes a row. The last row takes its place.
     pub(super) fn swap_remove(&mut self, row: usize) {
         let Some(last) = self.len().checked_sub(1) else { return };
         let Some(mut end) = self.blocks.pop() else { return };
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stay_as_they_are_whatever_is_added_and_removed_across_blocks() {
+    fn rows_survive_pushes_and_removals_across_blocks() {
         let (mut numbers, mut truth) = (Numbers::new(3), Vec::new());
         for round in 0..5 {
             for row in 0..ROWS {
@@ -83,7 +83,7 @@ mod tests {
                 truth.push(row);
             }
             for step in 0..ROWS / 2 + round {
-                // Now one of the first block, now one of the last, now the very last.
+                // A row of the first block, then one of the last block, then the very last.
                 let row = [step % truth.len(), truth.len() - 1 - step % 7, truth.len() - 1][step % 3];
                 numbers.swap_remove(row);
                 truth.swap_remove(row);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_grows_is_not_copied() {
+    fn growing_matrix_is_not_copied() {
         let mut numbers = Numbers::new(1);
         (0..3 * ROWS).for_each(|it| numbers.push(std::iter::once(it as i8)));
         let places: Vec<usize> = numbers.blocks.iter().map(|it| it.as_ptr().addr()).collect();

@@ -1,8 +1,8 @@
-//! Work over many rows, in parts on several threads at once.
+//! Parallel work over many rows on a pool of threads.
 //!
-//! The threads wait for work, and where cores are few they stay where they are. A thread that is started for a question, or woken, runs first of all
-//! on the core of whoever woke it: a Linux of a few cores does not look for one at rest unless hardly any has anything to
-//! do, and moves nothing for some milliseconds, which is longer than all of the work takes.
+//! The threads wait for work. On machines with few cores each is pinned to a core. A thread started or woken for a
+//! query first runs on the core of its waker. Linux on few cores rarely looks for an idle core and moves no thread for
+//! some milliseconds, which is longer than all of the work.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tracing::warn;
 
-/// Most threads. More would not have more of the memory's time, for which a scan waits.
+/// Maximum threads. A scan waits for memory bandwidth, and more threads would not get more of it.
 const MOST_THREADS: usize = 4;
 
-/// None where there is one core, or the system gives no threads: then whoever asks does it all.
+/// `None` on a single core, or if the system refuses threads: then the caller does all the work.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(pool);
 
-/// Starts the threads, with the priority of the one that calls.
+/// Starts the threads, with the priority of the caller.
 pub(in crate::store) fn start_threads() {
     LazyLock::force(&POOL);
 }
@@ -34,11 +34,11 @@ fn pool() -> Option<ThreadPool> {
     if cores <= MOST_THREADS {
         builder = builder.start_handler(stay);
     }
-    builder.build().inspect_err(|error| warn!(%error, "a search in vectors runs on one thread")).ok()
+    builder.build().inspect_err(|error| warn!(%error, "vector search runs on one thread")).ok()
 }
 
-/// Keeps the thread on one of the cores that are allowed, its own. Where that is not granted it is only slower. Where more
-/// are allowed than there is time for, as in a container with a quota, other processes would be on the same few.
+/// Pins the thread to one of the allowed cores. Without the pin it is only slower. If more cores are allowed than there
+/// is CPU time for, as in a container with a quota, nothing is pinned: other processes would share the same few cores.
 #[cfg(target_os = "linux")]
 fn stay(number: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -53,12 +53,12 @@ fn stay(number: usize) {
     }
 }
 
-/// Other systems place threads as they like.
+/// Other systems place threads themselves.
 #[cfg(not(target_os = "linux"))]
 fn stay(_number: usize) {}
 
-/// Does the work for `0..count` in parts of this size, and returns what came of each, in order. Whichever thread is free
-/// takes the next part: one that shares its core with other work would keep the rest waiting with a fixed share.
+/// Runs the work for `0..count` in parts of this size, and returns the results in order. An idle thread takes the next
+/// part: with fixed shares, a thread that shares its core with other work would delay the rest.
 pub(super) fn in_parts<T: Send>(count: usize, size: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     on_pool(POOL.as_ref(), count, size, work)
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_done_once_and_in_order_however_many_threads_there_are() {
+    fn all_parts_run_once_and_in_order() {
         for pool in [None, Some(threads(1)), Some(threads(3))] {
             for (count, size) in [(0, 4), (3, 4), (4, 4), (9, 4), (1_000, 7)] {
                 let done: Vec<usize> = on_pool(pool.as_ref(), count, size, |part| part.collect::<Vec<_>>()).concat();
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_free_takes_the_next_part() {
-        // The first part ends when all others have: with a fixed share for each thread it would wait for ever.
+    fn idle_thread_takes_next_part() {
+        // The first part ends when all others have: with fixed shares it would wait for ever.
         let left = AtomicUsize::new(15);
         let begun = Instant::now();
         on_pool(Some(&threads(2)), 16, 1, |part| match part.start {
             0 => {
                 while left.load(Ordering::Relaxed) > 0 {
-                    assert!(begun.elapsed() < Duration::from_secs(30), "nobody takes the others");
+                    assert!(begun.elapsed() < Duration::from_secs(30), "no thread takes the others");
                     std::thread::yield_now();
                 }
             }
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn a_little_work_stays_on_the_thread_that_asks() {
+    fn single_part_runs_on_calling_thread() {
         let here = std::thread::current().id();
         assert_eq!(in_parts(100, 100, |_| std::thread::current().id()), [here]);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn threads_of_few_cores_stay_each_on_its_own() {
+    fn threads_on_few_cores_are_pinned_separately() {
         use std::collections::BTreeSet;
 
         let cores = available_parallelism().map_or(1, NonZero::get);

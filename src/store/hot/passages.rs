@@ -1,6 +1,6 @@
-//! Chunks in a file that has no name: it ends with the process, and takes no memory but what the system has to spare.
+//! Passage cache: chunks in an unlinked file, which disappears with the process and uses memory only as page cache.
 //!
-//! A few microseconds give a passage back. The table takes milliseconds for it, however few are asked for.
+//! Reading a passage takes a few microseconds. The table takes milliseconds, however few are requested.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -14,10 +14,10 @@ use smallvec::SmallVec;
 use crate::model::{Chunk, ChunkId, FileId, StoredChunk};
 use crate::store::schema::{self, Columns};
 
-/// The file is written anew without what was removed when it is larger than this, and more than half of it is.
+/// The file is compacted when it is larger than this and more than half of it was removed.
 const WORTH_WRITING_ANEW: u64 = 16 << 20;
 
-/// Bytes that are written in one call while a table is read.
+/// Bytes per write while a table is loaded.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// The chunks of all files of a table.
@@ -25,15 +25,15 @@ const WRITTEN_AT_ONCE: usize = 1 << 20;
 pub(in crate::store) struct Passages {
     dir: PathBuf,
     file: File,
-    /// Where the next one goes.
+    /// Offset of the next chunk.
     end: u64,
-    /// Bytes of those that were not removed.
+    /// Bytes of the chunks that were not removed.
     live: u64,
-    /// Many a file has a single one: that takes no room of its own.
+    /// Most files have a single chunk, which needs no extra allocation.
     files: HashMap<FileId, SmallVec<[Slot; 1]>>,
 }
 
-/// Where a chunk lies. There may be a million.
+/// Location of a chunk. There may be a million.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// Hash of its id.
@@ -43,16 +43,16 @@ struct Slot {
 }
 
 impl Passages {
-    /// Makes an empty file in that folder.
+    /// Creates an empty file in that folder.
     ///
     /// # Errors
-    /// The disk refuses, here as everywhere.
+    /// The disk fails, as in all methods.
     pub(in crate::store) fn new(dir: &Path) -> io::Result<Passages> {
         let file = tempfile::tempfile_in(dir)?;
         Ok(Passages { dir: dir.to_owned(), file, end: 0, live: 0, files: HashMap::new() })
     }
 
-    /// What they take on disk, in bytes, without what was removed.
+    /// Returns the bytes on disk without removed chunks.
     pub(in crate::store) fn bytes(&self) -> u64 {
         self.live
     }
@@ -73,7 +73,7 @@ impl Passages {
         self.add_all(std::iter::once((file_id, columns)))
     }
 
-    /// Adds chunks as the table has them.
+    /// Adds chunks from columns of the table.
     pub(in crate::store) fn add_all<'a>(
         &mut self,
         chunks: impl Iterator<Item = (FileId, Columns<'a>)>,
@@ -92,7 +92,7 @@ impl Passages {
         self.write(&mut bytes)
     }
 
-    /// Puts these bytes at the end.
+    /// Appends these bytes.
     fn write(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
@@ -101,14 +101,14 @@ impl Passages {
         Ok(())
     }
 
-    /// Drops the chunks of these files.
+    /// Removes the chunks of these files.
     pub(in crate::store) fn remove(&mut self, files: &[FileId]) -> io::Result<()> {
         let removed: Vec<Slot> = files.iter().filter_map(|it| self.files.remove(it)).flatten().collect();
         self.wipe(&removed)?;
         self.write_anew_if_sparse()
     }
 
-    /// Drops these chunks of a file.
+    /// Removes these chunks of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, gone: &HashSet<ChunkId>) -> io::Result<()> {
         let gone: HashSet<u64> = gone.iter().map(|it| hash(&it.0)).collect();
         if let Some(slots) = self.files.get_mut(&file_id) {
@@ -122,7 +122,7 @@ impl Passages {
         self.write_anew_if_sparse()
     }
 
-    /// Overwrites what was removed: it may be what somebody wanted out.
+    /// Overwrites removed chunks: the user may have withdrawn their text.
     fn wipe(&mut self, removed: &[Slot]) -> io::Result<()> {
         const ZEROS: [u8; 4 << 10] = [0; 4 << 10];
         for slot in removed {
@@ -137,7 +137,7 @@ impl Passages {
         Ok(())
     }
 
-    /// Returns these chunks; missing ones are left out.
+    /// Returns these chunks; missing ones are skipped.
     pub(in crate::store) fn get(&self, ids: &[(FileId, ChunkId)]) -> io::Result<Vec<StoredChunk>> {
         let mut found = Vec::with_capacity(ids.len());
         for (file_id, chunk_id) in ids {
@@ -153,7 +153,7 @@ impl Passages {
         Ok(found)
     }
 
-    /// Returns all chunks of these files, in no order.
+    /// Returns all chunks of these files, unordered.
     pub(in crate::store) fn of_files(&self, files: &[FileId]) -> io::Result<Vec<StoredChunk>> {
         let slots = files.iter().flat_map(|it| self.files.get(it).into_iter().flatten().map(move |slot| (*it, slot)));
         slots.map(|(file_id, slot)| Ok(StoredChunk { file_id, chunk: decode(&self.read(slot)?)? })).collect()
@@ -188,12 +188,12 @@ fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// A place or a length in the file. What is larger than that is let go of long before.
+/// Converts an offset or a length. The cache is dropped long before it exceeds 32 bits.
 fn short(number: u64) -> io::Result<u32> {
     u32::try_from(number).map_err(io::Error::other)
 }
 
-/// Puts the columns of a chunk behind each other: three numbers, the lengths of four texts, these, and the text of the chunk.
+/// Encodes a chunk: three numbers, the lengths of four texts, these texts, and the chunk's text.
 fn encode(columns: &Columns<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
     let Columns { id, ordinal, text, body_start, anchor, heading_path, tokens, tier } = *columns;
     let texts = [id, anchor, heading_path, tier];
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_comes_back_as_it_was() {
+    fn chunk_round_trips_through_unlinked_file() {
         let dir = tempfile::tempdir().unwrap();
         let mut passages = Passages::new(dir.path()).unwrap();
         let chunk = chunk("a", "Öl\nund \"Wasser\"\n");
@@ -260,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_takes_sixteen_bytes_and_that_of_a_single_chunk_no_room_of_its_own() {
+    fn slot_takes_16_bytes_and_single_one_no_allocation() {
         assert_eq!(size_of::<Slot>(), 16);
         assert_eq!(size_of::<SmallVec<[Slot; 1]>>(), 24);
     }
 
     #[test]
-    fn what_is_removed_is_gone_and_its_room_is_used_again() {
+    fn removed_chunks_are_gone_and_file_is_compacted() {
         let dir = tempfile::tempdir().unwrap();
         let mut passages = Passages::new(dir.path()).unwrap();
         let text = "x".repeat(1 << 20);

@@ -1,14 +1,14 @@
-//! Memory asked for before its turn.
+//! Memory prefetch.
 //!
-//! After a rest the tables lie in memory and not in the caches, and a scan waits for them more than it counts: a processor
-//! guesses no further than to the end of a small page, and nothing of rows that lie far apart. Asked for in time, both cost
-//! half of that.
+//! After an idle time the tables are in memory but not in the CPU caches, and a scan waits for memory more than it
+//! computes. The hardware prefetcher stops at page boundaries and cannot predict scattered rows. Explicit prefetching
+//! halves the cost of both.
 
-/// Bytes that come from memory at once.
+/// Bytes per memory transfer.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Asks memory for these items, without waiting. Other processors do as well as they can.
+/// Prefetches these items without waiting. No effect on other processors.
 #[inline(always)]
 pub(super) fn prefetch<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub(super) fn prefetch<T>(items: &[T]) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let (start, size) = (items.as_ptr().cast::<i8>(), size_of_val(items));
-        // The first line may be cut: then the end lies on one more.
+        // The slice may begin within a line: then its end is on one more.
         for line in 0..size.div_ceil(CACHE_LINE) {
             // SAFETY: it only hints, within the slice, and reads nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * CACHE_LINE)) };

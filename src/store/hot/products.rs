@@ -1,21 +1,21 @@
-//! Vectors of small whole numbers: made, and multiplied with many others.
+//! Quantisation of vectors to small integers, and their dot products.
 
 use crate::store::hot::numbers::Numbers;
 use crate::store::hot::prefetch::prefetch;
 
-/// Returns the nearest whole number, without the call that the library makes of it where the processor may be an old one.
+/// Rounds to the nearest integer. Avoids the library call that `round` compiles to for older processors.
 #[inline(always)]
 pub(super) fn rounded(number: f32) -> i32 {
     (number + 0.5f32.copysign(number)) as i32
 }
 
-/// Returns the size of one of `steps` steps to the largest number.
+/// Returns the step size that maps the largest number to `steps`.
 pub(super) fn step(vector: &[f32], steps: f32) -> f32 {
     let largest = vector.iter().fold(0.0f32, |largest, it| largest.max(it.abs()));
     if largest > 0.0 { largest / steps } else { 1.0 }
 }
 
-/// Multiplies these rows with a question, with the widest registers that this processor has.
+/// Computes the dot product of these rows with a query, using the widest registers of this processor.
 pub(super) fn multiply(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
@@ -45,10 +45,10 @@ fn multiply_avx2(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut 
     multiply_rows(numbers, rows, query, products);
 }
 
-/// Rows that are asked of memory before their turn. They lie far apart, and no processor guesses which comes next.
+/// Rows prefetched ahead. They are scattered, and no processor predicts the next one.
 const AHEAD: usize = 8;
 
-/// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers.
+/// Plain code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers.
 #[inline(always)]
 fn multiply_rows(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut [i32]) {
     let numbers_of = |row: u32| &numbers.row(row as usize)[..query.len()];
@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_rounded_to_the_nearest_and_halves_away_from_zero() {
+    fn rounded_goes_to_nearest_and_halves_away_from_zero() {
         for (number, whole) in [(0.0, 0), (0.4, 0), (0.5, 1), (-0.5, -1), (126.6, 127), (-127.0, -127), (-1.4, -1)] {
             assert_eq!(rounded(number), whole, "{number}");
         }
     }
 
     #[test]
-    fn every_way_of_multiplying_gives_the_same() {
+    fn all_dot_product_variants_agree() {
         let number = |it: i32| (it * 29 % 255 - 127) as i8;
         let mut numbers = Numbers::new(77);
         (0..5).for_each(|row| numbers.push((row * 77..(row + 1) * 77).map(number)));

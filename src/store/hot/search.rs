@@ -1,4 +1,4 @@
-//! The most promising of many rows, by their sketches.
+//! Candidate selection: the most promising of many rows, by their binary codes.
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use crate::store::hot::best::Best;
 use crate::store::hot::parts::in_parts;
 use crate::store::hot::sketch::{Asked, Sketch};
 
-/// Blocks of the sketch that are looked at in one go: a tenth of a millisecond.
+/// Blocks scanned per part: a tenth of a millisecond.
 const BLOCKS_A_PART: usize = 1 << 12;
 
-/// Blocks that are looked at first, spread over all, to see which estimates are high.
+/// Blocks sampled first, spread over all, to find a floor of high estimates.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// How many times as many rows as are wanted are to lie above the floor that the sample gives, in halves; of a filter the
-/// sample has fewer rows, and says less.
+/// The floor is set so that about this many times `most` rows exceed it, in halves. With a filter the sample has fewer
+/// rows, so the margin is larger.
 const SLACK_HALVES: usize = 3;
 const SLACK_HALVES_OF_A_FILTER: usize = 4;
 
-/// A question to a sketch.
+/// A candidate search over binary codes.
 pub(super) struct Search<'a> {
     pub(super) sketch: &'a Sketch,
     pub(super) asked: Asked,
-    /// Which rows may be found; all, where there is no filter.
+    /// The rows that may be found; `None` without a filter.
     pub(super) marked: Option<Vec<bool>>,
-    /// How many rows may be found.
+    /// The number of rows that may be found.
     pub(super) count: usize,
 }
 
@@ -36,11 +36,11 @@ impl Search<'_> {
         if best.len() >= most.min(self.count) {
             return best.into_rows();
         }
-        debug!(found = best.len(), wanted = most, rows = self.count, "the sample misled, all rows are looked at again");
+        debug!(found = best.len(), wanted = most, rows = self.count, "the sampled floor was too high, rescanning rows");
         self.above(f32::NEG_INFINITY, most).into_rows()
     }
 
-    /// Looks at all rows, and keeps the best of those above the floor.
+    /// Scans all rows and keeps the best above the floor.
     fn above(&self, floor: f32, most: usize) -> Best {
         let parts = in_parts(self.sketch.blocks(), BLOCKS_A_PART, |blocks| {
             let mut best = Best::above(floor, most);
@@ -57,8 +57,8 @@ impl Search<'_> {
         whole.unwrap_or_else(|| Best::above(floor, most))
     }
 
-    /// Returns a floor that most likely `most` rows lie above, and not many more: to keep and sort out what is not wanted
-    /// takes as long as to count. Of equal rows, and of few, it may be anything.
+    /// Returns a floor that slightly more than `most` rows probably exceed: keeping and sorting unwanted rows takes as
+    /// long as counting. With equal or few rows it may be any value.
     fn likely_floor(&self, most: usize) -> f32 {
         let mut sample = Vec::with_capacity(self.sketch.blocks().min(2 * SAMPLED_BLOCKS) * 8);
         let step = (self.sketch.blocks() / SAMPLED_BLOCKS).max(1);
@@ -73,7 +73,7 @@ impl Search<'_> {
         *sample.select_nth_unstable_by(above, |a, b| b.total_cmp(a)).1
     }
 
-    /// Hands over the rows of these blocks that may be found, with their estimates.
+    /// Passes the allowed rows of these blocks with their estimates to `each`.
     fn each_marked(&self, blocks: Range<usize>, mut each: impl FnMut(u32, f32)) {
         self.sketch.estimate(&self.asked, blocks, |first, estimates| {
             for (row, estimate) in (first..).zip(estimates) {
@@ -89,14 +89,14 @@ impl Search<'_> {
 mod tests {
     use super::*;
 
-    /// Whether the rows above the floor of the sample are enough.
+    /// Whether enough rows exceed the sampled floor.
     #[derive(Debug, PartialEq)]
     enum Sample {
         Leads,
         Misleads,
     }
 
-    /// Finds the rows with the highest estimates, whose first number is `number`, for a question along the first axis.
+    /// Checks the best rows for a query along the first axis. `number` is the first component of each row.
     fn check(
         rows: usize,
         marked: Option<fn(usize) -> bool>,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_rows_are_the_same_with_and_without_a_sample() {
+    fn sampled_search_equals_full_search() {
         let scattered = |row: usize| ((row * 7_919) % 10_007) as f32 / 1e4;
         for most in [100, 4_000, 40_000] {
             check(30_003, None, most, Sample::Leads, scattered);
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_misleads_costs_a_second_look_and_no_row() {
-        // Every block that is looked at first is full of the best rows, and there are no others.
+    fn misleading_sample_costs_second_scan_but_no_row() {
+        // Every sampled block is full of the best rows, and there are no others.
         let blocks = 30_000 / 8;
         let step = blocks / SAMPLED_BLOCKS;
         let few = |row: usize| if (row / 8).is_multiple_of(step) { 2.0 + row as f32 * 1e-5 } else { 0.5 };
         check(30_000, None, 11_000, Sample::Misleads, few);
-        // All are equal, and none lies above.
+        // All are equal, so none exceeds the floor.
         check(30_000, None, 100, Sample::Misleads, |_| 0.5);
     }
 }

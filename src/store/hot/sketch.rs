@@ -1,75 +1,75 @@
-//! One bit of each number of a vector, to choose among many rows those that are worth comparing.
+//! Binary codes: one bit per number of a vector, to select candidates among many rows.
 //!
-//! A bit says whether a number lies above the mean of all vectors at its place. From the bits of a row and the question in
-//! four bits a number follows an estimate of their cosine, by counting bits alone: with `r` the row less the mean and `s`
-//! its signs, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`, which is exact for a question like the row itself (RaBitQ,
-//! Gao and Long, SIGMOD 2024, without the rotation). A row takes 1/8 of what its bytes take, and the scan, which waits for
-//! memory, an eighth of the time.
+//! A bit tells whether a number exceeds the mean of all vectors at its position. The codes of a row and the query
+//! quantised to four bits give an estimate of their cosine by counting bits. With `r` the row minus the mean and `s`
+//! its signs, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`. This is exact for a query equal to the row (RaBitQ, Gao and
+//! Long, SIGMOD 2024, without the rotation). A code takes 1/8 of the row's bytes, and the memory-bound scan an eighth
+//! of the time.
 //!
-//! Rows lie in blocks of eight, the same word of all eight side by side: so the compiler counts for eight rows at once.
+//! Blocks of eight rows store the same word of all eight side by side, so that the compiler counts eight rows at once.
 
 use std::ops::Range;
 
 use crate::store::hot::pages::prefer_large;
 use crate::store::hot::prefetch::prefetch;
 
-/// Rows of a block.
+/// Rows per block.
 const BLOCK: usize = 8;
 
-/// Numbers whose bits are in one word.
+/// Numbers per word of bits.
 const WORD: usize = u64::BITS as usize;
 
-/// Bits of a number of the question.
+/// Bits per number of the query.
 const PLANES: usize = 4;
 
-/// The highest number of [`PLANES`] bits.
+/// The largest number of [`PLANES`] bits.
 const QUERY_STEPS: f32 = ((1 << PLANES) - 1) as f32;
 
-/// Blocks that are asked of memory before their turn.
+/// Blocks prefetched ahead.
 const AHEAD: usize = 16;
 
-/// Blocks whose rows are estimated at once: all of it stays in the nearest cache.
+/// Blocks estimated at once: their data stays in the L1 cache.
 const RUN: usize = 32;
 
-/// Numbers that are looked at at once when a row is added.
+/// Numbers processed at once when a row is added.
 const LANES: usize = 16;
 
-/// Signs of rows, and what turns a count of them into an estimate. Places behind the last row are zero.
+/// Signs of all rows, and the values that turn a count of them into an estimate. Positions after the last row are zero.
 #[derive(Debug)]
 pub(super) struct Sketch {
-    /// What rows are compared with, number by number.
+    /// The mean of the vectors, subtracted from each row.
     mean: Vec<f32>,
-    /// Words of a row.
+    /// Words per row.
     words: usize,
     /// Number of rows.
     rows: usize,
-    /// Signs, block by block: the first word of eight rows, their second, and so on.
+    /// Signs by block: the first word of eight rows, then their second, and so on.
     signs: Vec<[u64; BLOCK]>,
     /// `|r|^2 / <r, s>` of each row.
     factors: Vec<[f32; BLOCK]>,
-    /// Number of signs of each row that are positive.
+    /// Number of positive signs of each row.
     positive: Vec<[f32; BLOCK]>,
 }
 
-/// A question, ready to be compared.
+/// A quantised query.
 pub(super) struct Asked {
-    /// Word by word the four planes, from the lowest bit.
+    /// The four bit planes of each word, from the lowest bit.
     planes: Vec<[u64; PLANES]>,
-    /// What one step is worth.
+    /// Step size.
     step: f32,
-    /// What no step is worth.
+    /// Value at step 0.
     low: f32,
     sum: f32,
 }
 
 impl Sketch {
-    /// Makes an empty sketch of vectors that scatter around this mean.
+    /// Creates empty codes for vectors around this mean.
     pub(super) fn new(mean: Vec<f32>) -> Sketch {
         let words = mean.len().div_ceil(WORD);
         Sketch { mean, words, rows: 0, signs: Vec::new(), factors: Vec::new(), positive: Vec::new() }
     }
 
-    /// Makes room for so many rows.
+    /// Reserves space for this many rows.
     pub(super) fn make_room(&mut self, rows: usize) {
         let blocks = rows.div_ceil(BLOCK);
         self.signs.reserve_exact(blocks * self.words);
@@ -97,7 +97,7 @@ impl Sketch {
         self.rows += 1;
     }
 
-    /// Drops a row. The last one takes its place.
+    /// Removes a row. The last row takes its place.
     pub(super) fn swap_remove(&mut self, row: usize) {
         let last = self.rows - 1;
         let (to, at, from, last_at) = (row / BLOCK, row % BLOCK, last / BLOCK, last % BLOCK);
@@ -114,18 +114,18 @@ impl Sketch {
         self.positive.truncate(blocks);
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.factors.len()
     }
 
-    /// Makes a question ready.
+    /// Quantises a query.
     pub(super) fn ask(&self, query: &[f32]) -> Asked {
         Asked::of(query, self.words)
     }
 
-    /// Hands over the estimated cosines of the rows of these blocks, less what is the same for all: run by run, with the
-    /// number of the first row.
+    /// Passes the estimated cosines of the rows in these blocks to `each`, run by run with the number of the first row.
+    /// A summand that is equal for all rows is left out.
     pub(super) fn estimate(&self, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
@@ -151,7 +151,7 @@ impl Asked {
         let step = if high > low { (high - low) / QUERY_STEPS } else { 1.0 };
         let mut asked = Asked { planes: vec![[0; PLANES]; words], step, low, sum: 0.0 };
         for (place, number) in query.iter().enumerate() {
-            // Half a step up, and cut off behind the point: no number is negative here.
+            // Adds half a step and truncates: no number is negative here.
             let steps = ((number - low) / step + 0.5).min(QUERY_STEPS) as u64;
             asked.sum += low + step * steps as f32;
             for (bit, plane) in asked.planes[place / WORD].iter_mut().enumerate() {
@@ -174,9 +174,9 @@ fn estimate_avx2(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: imp
     estimate_blocks(sketch, asked, blocks, each);
 }
 
-/// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers. Where it
-/// knows how many words a row has, it counts in half the time. First some blocks are counted, then all of them estimated:
-/// from one to the other takes as long for one block as for two.
+/// Plain code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers. With
+/// a constant number of words per row it counts in half the time. It counts a run of blocks first and then estimates
+/// all of them, because switching takes as long for one block as for two.
 #[inline(always)]
 fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
     for start in blocks.clone().step_by(RUN) {
@@ -191,7 +191,7 @@ fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut eac
         let facts = sketch.factors[run.clone()].as_flattened().iter().zip(sketch.positive[run.clone()].as_flattened());
         let mut estimates = [0.0; RUN * BLOCK];
         for ((estimate, steps), (factor, positive)) in estimates.iter_mut().zip(steps.as_flattened()).zip(facts) {
-            // The sum of the question's numbers where the sign is positive, twice, less the sum of all.
+            // Twice the sum of the query's numbers at positive signs, minus the sum of all.
             let above = asked.low * positive + asked.step * (*steps as i32 as f32);
             *estimate = (2.0 * above - asked.sum) * factor;
         }
@@ -200,7 +200,7 @@ fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut eac
     }
 }
 
-/// Sums up the question's steps of the rows of these blocks, which have so many words, or as many as it says if 0.
+/// Sums the query's steps for the rows of these blocks. `WORDS` is the words per row, or 0 if known only at run time.
 #[inline(always)]
 fn count_run<const WORDS: usize>(sketch: &Sketch, asked: &Asked, run: Range<usize>, steps: &mut [[u64; BLOCK]; RUN]) {
     let words = if WORDS > 0 { WORDS } else { sketch.words };
@@ -213,7 +213,7 @@ fn count_run<const WORDS: usize>(sketch: &Sketch, asked: &Asked, run: Range<usiz
     }
 }
 
-/// Sums up the question's steps where a row's sign is positive, row by row.
+/// Sums the query's steps at the positive signs of each row.
 #[inline(always)]
 fn count(signs: &[[u64; BLOCK]], planes: &[[u64; PLANES]]) -> [u64; BLOCK] {
     let mut steps = [0u64; BLOCK];
@@ -226,16 +226,16 @@ fn count(signs: &[[u64; BLOCK]], planes: &[[u64; PLANES]]) -> [u64; BLOCK] {
     steps
 }
 
-/// What the numbers of a row come to, less the mean.
+/// Sums over a row minus the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sums {
     squares: f32,
     sizes: f32,
-    /// How many are positive.
+    /// Number of positive signs.
     positive: u32,
 }
 
-/// Hands over the signs of a row less the mean, word by word, and sums up.
+/// Passes the signs of a row minus the mean to `each`, word by word, and returns the sums.
 fn signed(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> Sums {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
@@ -255,7 +255,7 @@ fn signed_avx2(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> Sums 
     signed_words(row, mean, each)
 }
 
-/// Plain code as above. Sums are kept apart lane by lane: numbers of one sum cannot be added at once.
+/// Plain code as above. Each lane has its own sum, because additions to one sum cannot run in parallel.
 #[inline(always)]
 fn signed_words(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> Sums {
     let (mut squares, mut sizes, mut positive) = ([0.0f32; LANES], [0.0f32; LANES], 0);
@@ -283,10 +283,10 @@ fn signed_words(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> 
     Sums { squares: squares.iter().sum(), sizes: sizes.iter().sum(), positive }
 }
 
-/// One bit for each byte that is 1; the others are 0.
+/// Packs bytes that are 0 or 1 into bits.
 #[inline(always)]
 fn bits(bytes: &[u8; WORD]) -> u64 {
-    // Moves the lowest bit of byte `n` to bit `56 + n`; no two of all these products share a bit.
+    // Moves the lowest bit of byte `n` to bit `56 + n`; no two of these products share a bit.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
         let gathered = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
@@ -298,7 +298,7 @@ fn bits(bytes: &[u8; WORD]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Unit vectors in a few directions, seeded.
+    /// Returns unit vectors in a few directions, from a fixed seed.
     fn vectors(count: usize, dimension: usize) -> Vec<Vec<f32>> {
         let mut seed = 11u64;
         let mut random = move || {
@@ -324,7 +324,7 @@ mod tests {
 
     fn estimates(sketch: &Sketch, query: &[f32]) -> Vec<f32> {
         let mut estimates = Vec::new();
-        // In two parts, as two threads would.
+        // In two parts, as on two threads.
         let cut = sketch.blocks() / 2;
         for part in [0..cut, cut..sketch.blocks()] {
             sketch.estimate(&sketch.ask(query), part, |first, some| {
@@ -340,9 +340,9 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_near_the_cosine_less_the_same_for_all() {
+    fn estimate_is_near_cosine_up_to_constant() {
         for dimension in [384, 100] {
-            // Each part has more than a run of blocks, and the last run is not full.
+            // Each part has more than one run of blocks, and the last run is not full.
             let vectors = vectors(2 * (RUN + 7) * BLOCK + 3, dimension);
             let sketch = sketch(&vectors);
             for query in vectors.iter().step_by(29) {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_counting_gives_the_same() {
+    fn all_counting_variants_agree() {
         for dimension in [100, 384, 768, 1_024] {
             let vectors = vectors((RUN + 2) * BLOCK - 3, dimension);
             let sketch = sketch(&vectors);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_signs_and_sums_of_its_numbers_however_it_is_read() {
+    fn all_sign_variants_agree() {
         for dimension in [384, 100, 7] {
             let vectors = vectors(3, dimension);
             let (row, mean) = (&vectors[0], &vectors[1]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sketch_without_some_rows_is_that_of_the_others() {
+    fn removed_rows_leave_same_codes_as_fresh_build() {
         let mut left = vectors(50, 130);
         let mut sketch = sketch(&left);
         for row in [49, 0, 17, 40, 45, 3] {

@@ -1,8 +1,7 @@
-//! Vectors in memory, and the exact vector leg over them.
+//! Vectors in memory, with exact vector search over them.
 //!
-//! A number is kept as one byte, in steps of 1/127 of the largest of its vector. That moves a cosine by some 0.002, and a
-//! scan, which waits for memory, has a quarter of it to read. Where there are many rows, a [`Sketch`] chooses those that are
-//! compared.
+//! A number takes one byte, in steps of 1/127 of the vector's largest number. This changes a cosine by about 0.002, and
+//! quarters the data that a memory-bound scan reads. With many rows, a [`Sketch`] selects the candidates to compare.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,55 +20,55 @@ use crate::store::{FileSet, schema};
 /// Steps from 0 to the largest number of a row.
 const ROW_STEPS: f32 = 127.0;
 
-/// The same of a question. Finer, at no cost; products of 16,000 numbers still fit into 32 bits.
+/// The same for a query. Finer at no cost: products of 16,000 numbers still fit into 32 bits.
 const QUERY_STEPS: f32 = 1_023.0;
 
-/// Bytes of a row beside its numbers and signs: ids, places, steps, its address, and what the tables have to spare.
+/// Bytes per row besides its numbers and signs: ids, positions, steps, row id, and spare capacity.
 const OVERHEAD: usize = 112 + ROW_BYTES;
 
-/// Returns what a vector of this length takes, in bytes.
+/// Returns the bytes that a vector of this length takes.
 pub(in crate::store) fn row_bytes(dimension: usize) -> usize {
     dimension + dimension / 8 + OVERHEAD
 }
 
-/// Rows that are all compared. More are sketched, and the best by their sketches compared.
+/// Rows up to which all are compared. With more, binary codes select the candidates.
 const COMPARED_ROWS: usize = 16_384;
 
-/// Of so many rows one is compared, at least [`FEWEST_COMPARED`] and at most [`COMPARED_ROWS`]. Measured on synthetic vectors
-/// in unequal clusters, the part of the true ten best that is found: at 100,000 rows 1.00 with 2,000 compared, at 1,000,000
-/// rows 0.98 with 2,000, 0.99 with 8,000, 1.00 with 16,000.
+/// One row in this many is compared, at least [`FEWEST_COMPARED`] and at most [`COMPARED_ROWS`]. Recall at 10, measured
+/// on synthetic vectors in unequal clusters: at 100,000 rows 1.00 with 2,000 compared; at 1,000,000 rows 0.98 with
+/// 2,000, 0.99 with 8,000, 1.00 with 16,000.
 const COMPARED_PART: usize = 64;
 
 /// See [`COMPARED_PART`].
 const FEWEST_COMPARED: usize = 4_000;
 
-/// Rows compared for each hit that is asked for, at least.
+/// Minimum rows compared per requested hit.
 const COMPARED_A_HIT: usize = 20;
 
-/// Rows that are compared in one go: a tenth of a millisecond.
+/// Rows compared per part: a tenth of a millisecond.
 const ROWS_A_PART: usize = 1_024;
 
-/// Rows of a file whose places take no room of their own. Most files have no more.
+/// Rows of a file that need no extra allocation. Most files have no more.
 const FEW: usize = 4;
 
-/// Vectors of norm 1, rounded.
+/// Quantised vectors of norm 1.
 #[derive(Debug)]
 pub(in crate::store) struct Vectors {
     rows: Vec<(FileId, Id)>,
-    /// As many a row as a vector has.
+    /// One row per vector.
     numbers: Numbers,
-    /// What one step is worth in each row.
+    /// Step size of each row.
     steps: Vec<f32>,
-    /// Which rows a file has.
+    /// The rows of each file.
     places: HashMap<FileId, SmallVec<[u32; FEW]>>,
-    /// Of all rows, once there are more than are compared.
+    /// Binary codes of all rows, once there are more than are compared.
     sketch: Option<Sketch>,
-    /// Rows from which the sketch is made anew, around the mean of then.
+    /// Number of rows at which the codes are rebuilt around the current mean.
     sketched_anew_at: usize,
 }
 
 impl Vectors {
-    /// Makes an empty set of vectors of this length.
+    /// Creates an empty set of vectors of this length.
     pub(in crate::store) fn new(dimension: usize) -> Vectors {
         Vectors {
             rows: Vec::new(),
@@ -81,24 +80,24 @@ impl Vectors {
         }
     }
 
-    /// Length of a vector.
+    /// Returns the length of a vector.
     pub(in crate::store) fn dimension(&self) -> usize {
         self.numbers.width()
     }
 
-    /// Number of vectors.
+    /// Returns the number of vectors.
     pub(in crate::store) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Makes room for so many vectors, and waits with the sketch until [`Vectors::filled`].
+    /// Reserves space for this many vectors, and delays the binary codes until [`Vectors::filled`].
     pub(in crate::store) fn filling(&mut self, rows: usize) {
         self.rows.reserve_exact(rows);
         self.steps.reserve_exact(rows);
         (self.sketch, self.sketched_anew_at) = (None, usize::MAX);
     }
 
-    /// Sketches what was added since [`Vectors::filling`], all at once.
+    /// Builds the binary codes of all vectors added since [`Vectors::filling`].
     pub(in crate::store) fn filled(&mut self) {
         if self.rows.len() > COMPARED_ROWS {
             self.sketch_anew();
@@ -107,7 +106,7 @@ impl Vectors {
         }
     }
 
-    /// Adds one vector; an empty one, or one of zeros, is that of a chunk which waits for its own, and is left out.
+    /// Adds a vector. An empty one, or zeros, stands for a missing vector and is skipped.
     pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: &str, vector: &[f32]) {
         if schema::awaits(vector) {
             return;
@@ -126,7 +125,7 @@ impl Vectors {
         }
     }
 
-    /// Sketches all rows, around their mean. When there are twice as many it is done again.
+    /// Builds the binary codes of all rows around their mean. Repeated when the rows have doubled.
     fn sketch_anew(&mut self) {
         let mut mean = vec![0.0; self.dimension()];
         let mut row = mean.clone();
@@ -144,20 +143,20 @@ impl Vectors {
         (self.sketch, self.sketched_anew_at) = (Some(sketch), self.rows.len() * 2);
     }
 
-    /// The numbers of a row.
+    /// Returns the numbers of a row.
     fn row(&self, row: usize) -> Vec<f32> {
         let mut numbers = vec![0.0; self.dimension()];
         self.read(row, &mut numbers);
         numbers
     }
 
-    /// Puts the numbers of a row there.
+    /// Writes the numbers of a row to `numbers`.
     fn read(&self, row: usize, numbers: &mut [f32]) {
         let (kept, step) = (self.numbers.row(row), self.steps[row]);
         numbers.iter_mut().zip(kept).for_each(|(number, kept)| *number = f32::from(*kept) * step);
     }
 
-    /// Drops the vectors of these files.
+    /// Removes the vectors of these files.
     pub(in crate::store) fn remove(&mut self, files: &[FileId]) {
         for file_id in files {
             while let Some(row) = self.places.get(file_id).and_then(|it| it.last()) {
@@ -166,17 +165,17 @@ impl Vectors {
         }
     }
 
-    /// Drops these vectors of a file.
+    /// Removes these vectors of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
         let chunks: HashSet<Id> = chunks.iter().map(|it| Id::of(&it.0)).collect();
         let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
         let mut gone: Vec<u32> = self.places_of(file_id).iter().copied().filter(is_gone).collect();
-        // The last first: whatever takes the place of a row that goes is then one that stays.
+        // Last row first: the row that takes its place is then one that stays.
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.into_iter().for_each(|row| self.remove_row(row));
     }
 
-    /// Drops a row. The last one takes its place.
+    /// Removes a row. The last row takes its place.
     fn remove_row(&mut self, row: u32) {
         let last = self.rows.len() as u32 - 1;
         let (file_id, _) = self.rows.swap_remove(row as usize);
@@ -205,12 +204,12 @@ impl Vectors {
     /// Returns the `limit` rows of these files nearest to `vector`, best first.
     pub(in crate::store) fn nearest(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<LegHit> {
         let mut scored = self.scored(vector, &self.promising(vector, files, limit));
-        // By their scores alone first: the ids of most rows need not be looked at.
+        // First by score alone, so that the ids of most rows are not read.
         if scored.len() > limit && limit > 0 {
             let (_, &mut (worst, _), _) = scored.select_nth_unstable_by(limit - 1, |a, b| b.0.total_cmp(&a.0));
             scored.retain(|it| it.0.total_cmp(&worst).is_ge());
         }
-        // Equal scores in the order of their ids, so that the same question has the same answer.
+        // Equal scores in the order of their ids, so that results are reproducible.
         scored.sort_unstable_by(|a, b| {
             b.0.total_cmp(&a.0).then_with(|| self.rows[a.1 as usize].cmp(&self.rows[b.1 as usize]))
         });
@@ -218,7 +217,7 @@ impl Vectors {
         scored.into_iter().map(|it| self.hit(it)).collect()
     }
 
-    /// Returns those rows of these files that are worth comparing: the most promising, if they are many.
+    /// Returns the rows of these files to compare: all, or the most promising if there are many.
     fn promising(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<u32> {
         let some: Option<Vec<u32>> = match files {
             FileSet::All => None,
@@ -233,19 +232,19 @@ impl Vectors {
         Search { sketch, asked: sketch.ask(vector), marked, count }.best(most)
     }
 
-    /// Marks these rows among all.
+    /// Returns a flag per row, set for these rows.
     fn marked(&self, rows: &[u32]) -> Vec<bool> {
         let mut marked = vec![false; self.rows.len()];
         rows.iter().for_each(|it| marked[*it as usize] = true);
         marked
     }
 
-    /// Returns the cosines of these rows; missing ones are left out.
+    /// Returns the cosines of these chunks; missing ones are skipped.
     pub(in crate::store) fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Vec<LegHit> {
         self.scored(vector, &self.asked(ids)).into_iter().map(|it| self.hit(it)).collect()
     }
 
-    /// Returns the vectors of these rows; missing ones are left out.
+    /// Returns the vectors of these chunks; missing ones are skipped.
     pub(in crate::store) fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Vec<((FileId, ChunkId), Vec<f32>)> {
         let vector = |row: u32| {
             let (file_id, id) = &self.rows[row as usize];
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equally_near_ones_those_with_the_lowest_ids_are_given() {
+    fn equal_scores_are_ordered_by_id() {
         let mut hot = Vectors::new(2);
         for file_id in [5, 3, 9, 1, 7] {
             hot.push(file_id, "same", &[0.6, 0.8]);
@@ -314,18 +313,18 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_come_first_and_no_more_than_asked_for() {
+    fn nearest_come_first_up_to_limit() {
         assert_eq!(files(&hot().nearest(&[1.0, 0.0], &FileSet::All, 3)), [1, 3, 2]);
         assert!(hot().nearest(&[1.0, 0.0], &FileSet::All, 0).is_empty());
     }
 
     #[test]
-    fn a_file_that_may_not_pass_takes_no_place() {
+    fn filtered_out_file_takes_no_slot() {
         assert_eq!(files(&hot().nearest(&[1.0, 0.0], &only(&[2, 3]), 1)), [3]);
     }
 
     #[test]
-    fn a_removed_file_is_gone_and_the_others_keep_their_vectors() {
+    fn removed_file_is_gone_and_others_keep_vectors() {
         let mut hot = hot();
         hot.remove(&[1, 2]);
         let hits = hot.nearest(&[1.0, 0.0], &FileSet::All, 9);
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn similarities_are_those_of_the_rows_asked_for() {
+    fn similarities_cover_requested_rows_only() {
         let ids = [(2, ChunkId("2-1".into())), (9, ChunkId("2-1".into()))];
         let hits = hot().similarities(&[0.0, 1.0], &ids);
         assert_eq!(files(&hits), [2]);
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_those_of_the_rows_asked_for() {
+    fn vectors_cover_requested_rows_only() {
         let found = hot().vectors(&[(2, ChunkId("2-1".into())), (2, ChunkId("3-2".into()))]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0.0, 2);
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_added_and_removed_the_rows_left_are_found_with_their_cosines() {
+    fn random_adds_and_removals_keep_remaining_rows() {
         let mut hot = Vectors::new(16);
         let mut truth: Vec<(FileId, ChunkId, Vec<f32>)> = Vec::new();
         let mut seed = 7u64;
@@ -395,7 +394,7 @@ mod tests {
         }
     }
 
-    /// Many rows in clusters, three a file, of which every seventh file is removed again.
+    /// Creates many rows in clusters, three per file, and removes every seventh file.
     fn many(at_once: bool) -> (Vectors, Vec<Vec<f32>>) {
         const DIMENSION: usize = 128;
         let mut seed = 3u64;
@@ -418,7 +417,7 @@ mod tests {
             vectors.push(vector);
         }
         if at_once {
-            assert!(hot.sketch.is_none(), "it is made again and again while the table is read");
+            assert!(hot.sketch.is_none(), "it is rebuilt while the table is loaded");
             hot.filled();
         }
         hot.remove(&(0..COMPARED_ROWS as FileId).step_by(7).collect::<Vec<_>>());
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_rows_that_were_added_at_once_are_sketched_when_there_are_many() {
+    fn sketch_is_built_once_bulk_loaded_rows_are_many() {
         let mut hot = Vectors::new(1);
         hot.filling(2);
         hot.push(1, "a", &[1.0]);
@@ -437,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn among_many_rows_the_nearest_are_found_with_and_without_a_filter() {
+    fn nearest_are_found_among_many_with_and_without_filter() {
         for at_once in [false, true] {
             let (hot, vectors) = many(at_once);
             assert!(hot.sketch.is_some());

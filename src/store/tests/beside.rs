@@ -1,19 +1,19 @@
-//! Reads beside writes.
+//! Reads during writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// Files that are written anew together.
+/// Files that are rewritten together.
 const FILES: i64 = 200;
 
-/// What a file says in every round: its own word.
+/// In every round each file contains its own word.
 fn own_words(round: usize) -> Vec<FileChunks> {
     (1..=FILES).map(|it| file(it, &[&format!("kingfisher{it} and others, {round}")])).collect()
 }
 
-/// Has somebody ask for every file by every way while `write` goes on; fails where one is not found.
+/// Queries every file in every way while `write` runs. Fails if one is not found.
 async fn beside(store: LanceStore, rounds: usize, write: impl AsyncFn(&LanceStore, usize)) {
     let (store, is_over) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
     let asking = tokio::spawn({
@@ -47,12 +47,12 @@ async fn beside(store: LanceStore, rounds: usize, write: impl AsyncFn(&LanceStor
     }
     is_over.store(true, Ordering::Relaxed);
     let (asked, missed) = asking.await.unwrap();
-    assert!(asked > 20, "nobody asked");
+    assert!(asked > 20, "no query ran");
     assert!(missed.values().all(|it| *it == 0), "of {asked}: {missed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_that_are_written_anew_are_found_at_every_moment() {
+async fn rewritten_files_are_found_at_every_moment() {
     for is_hot in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;

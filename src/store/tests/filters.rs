@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_narrow_filter_finds_the_file_however_low_its_rank() {
+async fn narrow_filter_finds_file_of_any_rank() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(300)).await.unwrap();
@@ -19,7 +19,7 @@ async fn a_narrow_filter_finds_the_file_however_low_its_rank() {
 }
 
 #[tokio::test]
-async fn a_wide_filter_leaves_the_other_files_out() {
+async fn wide_filter_excludes_other_files() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(8)).await.unwrap();
@@ -29,7 +29,7 @@ async fn a_wide_filter_leaves_the_other_files_out() {
     assert_eq!(keyword(&store, "common", &only(&[1, 2, 3, 4, 5, 6, 7, 8])).await.len(), 8);
 }
 
-/// A table beyond what is kept in memory, with an approximate index of many partitions.
+/// Creates a table too large for memory, with an approximate index of many partitions.
 async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
     let store = open(dir).await;
     store.replace(files).await.unwrap();
@@ -42,16 +42,16 @@ async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
 }
 
 #[tokio::test]
-async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() {
+async fn narrow_filter_returns_all_files_however_far() {
     let dir = tempfile::tempdir().unwrap();
-    // The library makes a partition of 256 rows at least: enough rows for more partitions than are searched.
+    // A partition has at least 256 rows in the library: this gives more partitions than are searched.
     let mut files = many(10_000);
     let mut seed = 1_u64;
     for number in files.iter_mut().flat_map(|it| &mut it.chunks[0].vector) {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *number = (seed >> 40) as f32 / 8e6 - 1.0;
     }
-    // The index begins at the question, and these lie on the other side of the world.
+    // The index search starts at the query, and these vectors point in the opposite direction.
     let question = vector(1, 0.5);
     let wanted: Vec<FileId> = (1..=5).map(|it| it * 700).collect();
     for file_id in &wanted {
@@ -64,7 +64,7 @@ async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() 
         let batches: Vec<RecordBatch> = query.execute().await.unwrap().try_collect().await.unwrap();
         batches.iter().map(RecordBatch::num_rows).sum::<usize>()
     };
-    assert_eq!(by_index().await, 0, "the index searched as for any question does not reach them");
+    assert_eq!(by_index().await, 0, "the default index search does not reach them");
     for limit in [5, 100] {
         let mut found = nearest(&store, &question, &only(&wanted), limit).await;
         found.sort_unstable();
@@ -76,10 +76,10 @@ async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() 
 }
 
 #[tokio::test]
-async fn a_wide_filter_gives_as_many_as_a_narrow_one_and_only_what_it_lets_pass() {
+async fn wide_filter_fills_limit_with_allowed_files_only() {
     let dir = tempfile::tempdir().unwrap();
     let store = large(dir.path(), many(4_400)).await;
-    // More rows than are compared one by one; one of them is all that the question's direction has.
+    // More rows than are compared one by one; only one of them has the query's direction.
     for wanted in [
         (1..=4_400).filter(|it| it % 22 != 0).collect::<Vec<FileId>>(),
         (1..=4_400).filter(|it| it % 7 != 1 || *it == 8).collect(),
@@ -95,9 +95,9 @@ async fn a_wide_filter_gives_as_many_as_a_narrow_one_and_only_what_it_lets_pass(
     }
 }
 
-/// 20,000 rows of 384 numbers, as after indexing a large folder: prints what the legs take.
+/// 20,000 rows of 384 numbers, as after indexing a large folder.
 #[tokio::test]
-async fn both_legs_give_all_that_is_asked_for_at_twenty_thousand_rows() {
+async fn both_legs_fill_limit_at_20000_rows() {
     let dir = tempfile::tempdir().unwrap();
     let store = LanceStore::open(dir.path(), FINGERPRINT, 384).await.unwrap();
     let mut seed = 1_u64;
@@ -128,7 +128,7 @@ async fn both_legs_give_all_that_is_asked_for_at_twenty_thousand_rows() {
 }
 
 #[tokio::test]
-async fn a_file_that_comes_while_a_filter_is_made_does_not_pass_it() {
+async fn file_added_while_filter_is_made_does_not_pass() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(9)).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_file_that_comes_while_a_filter_is_made_does_not_pass_it() {
             store.drop_hot();
         }
         for allowed in [1..=8, 1..=7] {
-            // As if the rows had been counted just before the ninth came, and the eighth may be none of the allowed.
+            // As if the rows had been counted just before file 9 was added; file 8 may not be allowed.
             store.rows.write().unwrap().remove(&9);
             let allowed = only(&Vec::from_iter(allowed));
             let FileSet::Only(ids) = &allowed else { unreachable!() };
