@@ -1,4 +1,4 @@
-//! A [`Service`] for tests: it answers from what it was told and remembers what it was asked.
+//! A [`Service`] for tests: returns fixed answers and records requests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,25 +19,25 @@ use crate::model::{
 };
 use crate::serve::Service;
 
-/// See the module.
+/// The fake service.
 pub(crate) struct FakeService {
     /// The last question.
     pub(crate) asked: Mutex<Option<AskRequest>>,
-    /// How often it was asked for an answer in words, which a model may have to write.
+    /// Number of calls of [`Service::ask`], for which a model may write an answer.
     pub(crate) in_words: AtomicU32,
-    /// The last list of files that was asked for.
+    /// The last file list request.
     pub(crate) listed: Mutex<Option<(FileFilter, u32, u64)>>,
     /// The one job, `job-1`.
     pub(crate) job: watch::Sender<JobSnapshot>,
-    /// Told by [`Service::shutdown`].
+    /// Cancelled by [`Service::shutdown`].
     pub(crate) shutdown: CancellationToken,
-    /// The last scope that it was narrowed to.
+    /// The last scope given to [`Service::within`].
     pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
-    /// The verbs that it was asked for, in whatever scope.
+    /// All corpus calls, in any scope.
     pub(crate) verbs: Arc<Mutex<Vec<CorpusCall>>>,
-    /// How often its state was looked at.
+    /// Number of status calls.
     pub(crate) looks: AtomicU32,
-    /// How long an answer takes, and a list.
+    /// Delay of answers and lists.
     pub(crate) latency: Duration,
 }
 
@@ -59,7 +59,7 @@ impl FakeService {
 
 #[async_trait::async_trait]
 impl Service for FakeService {
-    /// Only remembers the scope: what becomes of it is the real service's.
+    /// Only records the scope.
     fn within(&self, scope: Scope, _holder: Holder) -> Arc<dyn Service> {
         *self.narrowed.lock().unwrap() = Some(scope);
         let (narrowed, verbs, shutdown) = (self.narrowed.clone(), self.verbs.clone(), self.shutdown.clone());
@@ -124,7 +124,7 @@ impl Service for FakeService {
         Ok(table(&request.path))
     }
 
-    /// Repeats what it was asked. Every job is at work.
+    /// Echoes the call. Every job is running.
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
         self.verbs.lock().unwrap().push(call.clone());
         let refused = (call.verb == "search").then_some(ErrorCode::InvalidArgument);
@@ -257,11 +257,11 @@ impl Service for FakeService {
     }
 }
 
-/// An answer with one hit, every field set.
+/// Returns an answer with one hit and every field set.
 pub(crate) fn answer(query: &str) -> AskResponse {
     let anchor = Anchor { line_start: Some(3), line_end: Some(5), verbatim: true, ..Anchor::default() };
     let metadata = serde_json::json!({"size": u64::MAX, "zeta": 1, "anchor": anchor, "alpha": null});
-    let serde_json::Value::Object(metadata) = metadata else { unreachable!("an object was made") };
+    let serde_json::Value::Object(metadata) = metadata else { unreachable!("json! builds an object") };
     AskResponse {
         query_plan: QueryPlan {
             intent: "search".into(),
@@ -312,7 +312,7 @@ pub(crate) fn answer(query: &str) -> AskResponse {
     }
 }
 
-/// `job-1` in that state, with so many files done.
+/// Returns `job-1` in this state, with this number of files done.
 pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
     JobSnapshot {
         job_id: "job-1".into(),
@@ -346,7 +346,7 @@ pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
     }
 }
 
-/// A daemon with one root.
+/// Returns the status of a daemon with one root.
 pub(crate) fn status() -> Status {
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -398,7 +398,7 @@ pub(crate) fn status() -> Status {
     }
 }
 
-/// A file that failed, every field set.
+/// Returns a failed file with every field set.
 pub(crate) fn file() -> FileRecord {
     FileRecord {
         id: 7,
@@ -429,7 +429,7 @@ pub(crate) fn file() -> FileRecord {
     }
 }
 
-/// A document of two blocks.
+/// Returns a document of two blocks.
 pub(crate) fn document() -> Document {
     let block = |kind, text: &str| Block {
         kind,
@@ -449,7 +449,7 @@ pub(crate) fn document() -> Document {
     }
 }
 
-/// An answer about a table that has everything.
+/// Returns a table response with every field set.
 pub(crate) fn table(path: &str) -> TableResponse {
     let value = TableValue {
         function: "sum".into(),

@@ -1,4 +1,4 @@
-//! The graph over gRPC: requests to [`GraphRequest`] and back, both ways, for the adapter and for the client.
+//! The graph API over gRPC: conversions between wire messages and [`GraphRequest`], for the adapter and the client.
 
 use serde_json::Value;
 use tonic::{Request, Response, Status};
@@ -10,27 +10,27 @@ use crate::serve::grpc::taken;
 use crate::serve::parse::{self, MAX_JSON};
 use crate::serve::{status, wire};
 
-/// Largest request, in bytes: a graph of a million edges as JSON, when they say little more than their ends.
+/// Maximum size of a request, in bytes: a graph of a million edges as JSON, with little more than their ends.
 pub(crate) const MAX_GRAPH: usize = 64 << 20;
-/// What of it is not the graph: its name, and what the message itself takes.
+/// Reserve for the rest of the message, such as the name.
 const AROUND_GRAPH: usize = 64 << 10;
 
-/// Makes sure that a graph of so many bytes, out of `place`, can be sent at all.
+/// Checks that a graph of this size, read from `place`, fits into a request.
 ///
 /// # Errors
-/// `ResourceExhausted`, with what to do instead.
+/// `ResourceExhausted`, with a hint.
 pub(crate) fn check_size(bytes: u64, place: &str) -> Result<()> {
     let most = (MAX_GRAPH - AROUND_GRAPH) as u64;
     if bytes <= most {
         return Ok(());
     }
-    let text = format!("{place} has {bytes} bytes; a graph is taken in by at most {most} bytes at a time");
+    let text = format!("{place} has {bytes} bytes; the limit of one graph import is {most}");
     Err(Error::new(ErrorCode::ResourceExhausted, text).hint(
-        "split it, and import each part with a --name of its own: an edge may name the nodes of another part by their keys",
+        "split it, and import each part with its own --name: edges may refer to nodes of other parts by their keys",
     ))
 }
 
-/// Serves the graph of each caller over gRPC.
+/// Serves the graph API over gRPC.
 pub(crate) struct GraphAdapter;
 
 type Reply = Result<Response<wire::GraphReply>, Status>;
@@ -180,7 +180,7 @@ impl From<GraphQuestion> for wire::QueryGraphRequest {
     }
 }
 
-/// A drawing as it is asked for.
+/// Builds the request for a drawing.
 pub(crate) fn drawing(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
     let shape = match shape {
         GraphShape::Json => wire::GraphShape::Json,
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_that_is_too_long_is_refused_with_its_field_before_it_is_read() {
+    fn oversized_json_field_is_rejected_by_name() {
         let long = "0".repeat(MAX_JSON + 1);
         let tool = wire::CallGraphToolRequest { name: "graph_query".into(), args_json: long.clone() };
         let query = Some(wire::query_graph_request::Query::IrJson(long));

@@ -71,7 +71,7 @@ async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is()
     for fix in [false, true] {
         let told = check(fix).await;
         assert_eq!(told.health, Health::Problem);
-        assert!(told.finding.contains("keys.json") && told.cure.unwrap().contains("mend it"));
+        assert!(told.finding.contains("keys.json") && told.cure.unwrap().contains("fix it"));
         assert_eq!(std::fs::read_to_string(config.keys_path()).unwrap(), "[{");
     }
 }
