@@ -112,7 +112,7 @@ pub struct TableRequest {
     pub path: String,
     /// Only tables of the sheet of this name.
     pub sheet: Option<String>,
-    /// Which of the tables, from 1; the first when absent.
+    /// Number of the table, from 1; the first when absent.
     #[schemars(range(min = 1))]
     pub table: Option<u32>,
     /// Row filter in the grammar of QUERY, e.g. `amount>100 AND NOT category=Travel`. Names with spaces are quoted.
