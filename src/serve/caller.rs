@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn broken_key_file_is_reported_to_owner_only() {
+    async fn broken_key_table_is_reported_to_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("keys.json");
         let keys = Some(Arc::new(KeyRing::new("own", table.clone())));

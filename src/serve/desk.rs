@@ -1,5 +1,5 @@
 //! Admission control, and the other state shared by all callers: metrics, keys and certificate. A request that finds no
-//! free place is rejected at once, so that accepted requests are answered soon.
+//! free place and a full queue is rejected at once, so that accepted requests are answered soon.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -65,7 +65,7 @@ struct Place {
 }
 
 impl Desk {
-    /// Creates limits for this number of concurrent questions.
+    /// Creates limits for this number of concurrent questions, and as many reads.
     pub(crate) fn new(places: usize) -> Desk {
         let kind = || Places::new(places, MAX_WAITING, MAX_WAIT);
         Desk {

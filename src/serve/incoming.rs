@@ -73,8 +73,8 @@ async fn unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer)>> {
         Ok(peer) if may_connect(peer.uid(), rustix::process::geteuid().as_raw()) => {
             return Ok(Some((Socket::Unix(stream), Peer::default())));
         }
-        Ok(peer) => tracing::warn!(uid = peer.uid(), "rejected a connection of another user"),
-        Err(error) => tracing::warn!(%error, "rejected a connection of an unknown user"),
+        Ok(peer) => tracing::warn!(uid = peer.uid(), "refused a connection of another user"),
+        Err(error) => tracing::warn!(%error, "refused a connection of an unknown user"),
     }
     Ok(None)
 }
@@ -87,7 +87,7 @@ fn may_connect(peer: u32, own: u32) -> bool {
 async fn tcp(listener: &TcpListener, remote: bool) -> io::Result<Option<(Socket, Peer)>> {
     let (stream, peer) = listener.accept().await?;
     if !remote && !peer.ip().to_canonical().is_loopback() {
-        tracing::warn!(%peer, "rejected a connection from another machine");
+        tracing::warn!(%peer, "refused a connection from another machine");
         return Ok(None);
     }
     // A failure costs latency only.

@@ -1,7 +1,7 @@
-//! Keys of the TCP port: the owner's key in a file of its own, and a key file with further keys, each for some folders.
+//! Keys of the TCP port: the owner's key in its own file, and a table (`keys.json`) of further keys, each for some folders.
 //!
-//! A key is 256 random bits. The key file stores only hashes; a key is shown once, when it is created. The server rereads
-//! the key file when it changes, so adding and revoking take effect at once.
+//! A key is 256 random bits. The key table stores only hashes; a key is shown once, when it is created. The server rereads
+//! the key table when it changes, so adding and revoking take effect at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -25,7 +25,7 @@ pub(super) const MIN_KEY_CHARS: usize = 32;
 /// Maximum length of a key's name.
 const MAX_NAME: usize = 64;
 
-/// Maximum number of keys in the key file: every request is compared with each of them.
+/// Maximum number of keys in the key table: every request is compared with each of them.
 const MAX_KEYS: usize = 1_000;
 
 /// Rights of a key. Each level includes the previous ones.
@@ -36,7 +36,7 @@ pub enum Right {
     Read,
     /// Start and cancel jobs.
     Index,
-    /// Everything else: change roots, stop the daemon. Not for keys in the key file.
+    /// Everything else: change roots, stop the daemon. Not for keys in the key table.
     Own,
     /// Also run a program by name. Only for the user on the Unix socket, who can run programs anyway; not for any key.
     Local,
@@ -62,7 +62,7 @@ impl Grant {
     }
 }
 
-/// One key in the key file.
+/// One key in the key table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyEntry {
@@ -126,7 +126,7 @@ pub(crate) fn read_own(path: &Path) -> Result<String> {
     Ok(key)
 }
 
-/// Returns the keys in the key file.
+/// Returns the keys in the key table.
 ///
 /// # Errors
 /// When the file cannot be read or parsed.
@@ -134,7 +134,7 @@ pub fn list(config: &Config) -> Result<Vec<KeyEntry>> {
     read(&config.keys_path())
 }
 
-/// Adds a key to the key file and returns it. It cannot be shown again.
+/// Adds a key to the key table and returns it. It cannot be shown again.
 ///
 /// # Errors
 /// When the name is taken or invalid, a folder does not exist, or the file cannot be written.
@@ -173,7 +173,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
     Ok(key)
 }
 
-/// Removes a key from the key file; it is invalid from then on.
+/// Removes a key from the key table; it is invalid from then on.
 ///
 /// # Errors
 /// When there is no key with this name, or the file cannot be written.
@@ -188,7 +188,7 @@ pub fn revoke(config: &Config, name: &str) -> Result<()> {
     })
 }
 
-/// Updates the key file under a file lock.
+/// Updates the key table under a file lock.
 fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
     let path = config.keys_path();
     let lock_path = path.with_extension("lock");
@@ -210,7 +210,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<KeyEntry>> {
             .hint("fix it, or move it aside and add the keys again")
     };
     let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    // In [`Scope`] and filters, an empty list of folders may mean all files, so reject it here.
+    // Elsewhere, an empty list of folders may mean all files, so reject it here.
     match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
         Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without an absolute path", key.name))),
         None => Ok(keys),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn key_file_stores_only_hash() {
+    fn key_table_stores_only_hash() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         let key = add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn key_without_folder_invalidates_key_file() {
+    fn key_without_folder_invalidates_key_table() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         add(&config, "ada", &[dir.path().into()], Right::Index).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn key_file_entry_never_gets_owner_right() {
+    fn key_table_entry_never_gets_owner_right() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         add(&config, "ada", &[dir.path().into()], Right::Own).unwrap();

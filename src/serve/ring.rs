@@ -15,14 +15,14 @@ use crate::serve::keys::{self, Grant};
 /// Poll interval for the key of a running request: a revoked key takes effect within a second.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Grace period for a missing or unparsable key file; only after it are its keys treated as revoked. Editors replace files
+/// Grace period for a missing or unparsable key table; only after it are its keys treated as revoked. Editors replace files
 /// in two steps, and a typing error is fixed once it is reported.
 const UNCLEAR: Duration = Duration::from_secs(30);
 
 /// BLAKE3 of a key.
 type Hash = [u8; 32];
 
-/// Version of the key file: ctime (seconds, nanoseconds), length, inode.
+/// Version of the key table: ctime (seconds, nanoseconds), length, inode.
 type Version = (i64, i64, u64, u64);
 
 /// Credential of a request.
@@ -36,7 +36,7 @@ pub(crate) enum Shown {
     Key(Grant),
 }
 
-/// Hashes of the keys in the key file, each with its grant.
+/// Hashes of the keys in the key table, each with its grant.
 type Others = Arc<[(Hash, Grant)]>;
 
 /// Verifies keys of the TCP port. It stores hashes only, and compares all of them in constant time, so that timing reveals
@@ -47,7 +47,7 @@ pub(crate) struct KeyRing {
     read: Mutex<Table>,
 }
 
-/// Contents of the key file at the last read.
+/// Contents of the key table at the last read.
 #[derive(Default)]
 struct Table {
     /// `None` if the file must be read (again); `Some(None)` if there is no file.
@@ -60,12 +60,12 @@ struct Table {
 }
 
 impl KeyRing {
-    /// Creates a verifier with the owner's key and a key file, which may be missing.
+    /// Creates a verifier with the owner's key and a key table, which may be missing.
     pub(crate) fn new(own: &str, table: PathBuf) -> KeyRing {
         KeyRing { own: *blake3::hash(own.as_bytes()).as_bytes(), table, read: Mutex::default() }
     }
 
-    /// Returns the current problem of the key file, with the fix.
+    /// Returns the current problem of the key table, with the fix.
     pub(crate) fn problem(&self) -> Option<String> {
         self.table().problem.clone()
     }
@@ -110,7 +110,7 @@ impl KeyRing {
         table.is_unknown() || table.others.iter().any(|(_, now)| opens_all_of(now, grant))
     }
 
-    /// Returns the current contents of the key file. An unreadable file grants nothing.
+    /// Returns the current contents of the key table. An unreadable file grants nothing.
     fn table(&self) -> MutexGuard<'_, Table> {
         let version = Some(self.version());
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ impl KeyRing {
         read
     }
 
-    /// Returns the version of the key file, if it exists.
+    /// Returns the version of the key table, if it exists.
     fn version(&self) -> Option<Version> {
         self.table.metadata().ok().map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino()))
     }
@@ -260,7 +260,7 @@ mod tests {
         assert!(told(&ada).await && !told(&bo).await && !told(&Grant::owner()).await);
     }
 
-    /// Changes a key in the key file; returns whether its earlier grant is still valid.
+    /// Changes a key in the key table; returns whether its earlier grant is still valid.
     fn check_changed(change: impl FnOnce(&mut KeyEntry)) -> bool {
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("keys.json");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn broken_key_file_revokes_after_grace_period() {
+    async fn broken_key_table_revokes_after_grace_period() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
