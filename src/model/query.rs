@@ -217,7 +217,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResponse {
-    /// The plan that was carried out.
+    /// The plan that was run.
     pub query_plan: QueryPlan,
     /// Hits, best first.
     pub hits: Vec<SearchHit>,
@@ -249,7 +249,7 @@ pub struct AskRequest {
     pub filters: L0Filters,
     /// Whether each hit's metadata has every leg's rank and score under `explain`.
     pub explain: bool,
-    /// A plan to carry out instead of making one.
+    /// A plan to run instead of making one.
     pub plan: Option<QueryPlan>,
 }
 

@@ -42,7 +42,7 @@ fn filters(filters: &L0Filters) -> Result<()> {
     librarian::validate_filters(filters).map_err(|error| name("filters", FILTERS, error))
 }
 
-/// Sets [`Error::field`] to the field that the librarian's message quotes.
+/// Sets the error's field to the one that the librarian's message quotes.
 fn name(parent: &str, fields: &[&str], error: Error) -> Error {
     let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
     match (&error.field, quoted) {
