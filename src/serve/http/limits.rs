@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn no_boundary_lets_twice_the_limit_through() {
+    fn window_has_no_boundary_burst() {
         let all: Vec<u64> = (0..3).map(|_| 59).chain((0..3).map(|_| 61)).collect();
         assert_eq!(check(3, &all), [true, true, true, false, false, false]);
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_admits_a_burst_and_then_its_rate() {
+    fn bucket_admits_burst_then_rate() {
         let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
         let admitted = |seconds: f64| {
             let now = begin + Duration::from_secs_f64(seconds);

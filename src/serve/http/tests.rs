@@ -276,7 +276,7 @@ async fn index_start_takes_root_db_path_full_and_max_files() {
 }
 
 #[tokio::test]
-async fn index_start_without_root_takes_vic_warehouse_root_or_every_root() {
+async fn index_start_without_root_uses_default_or_every_root() {
     for (variables, expected) in [(vec![], vec![]), (vec![("VIC_WAREHOUSE_ROOT", "/v")], vec!["/v".to_string()])] {
         let bed = bed(&variables).await;
         assert_eq!(bed.post("/v1/index/start", "{}").await.status, 202);
