@@ -206,7 +206,7 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
     // Who watched is told why it ends.
     let [job, answer] = streams.close();
     assert!(job.contains("event: error") || job.contains("event: done"), "{job}");
-    assert!(answer.contains("event: error") && answer.contains("vicd went before"), "{answer}");
+    assert!(answer.contains("event: error") && answer.contains("vicd stopped before"), "{answer}");
     // Nothing was lost: the next daemon goes on.
     world.spawn();
     world.index();

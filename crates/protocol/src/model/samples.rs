@@ -7,11 +7,11 @@ use crate::model::{
     TableRow, TableValue, Upkeep, WatchReport,
 };
 
-/// An answer with one hit, every field set.
+/// Returns an answer with one hit and every field set.
 pub fn answer(query: &str) -> AskResponse {
     let anchor = Anchor { line_start: Some(3), line_end: Some(5), verbatim: true, ..Anchor::default() };
     let metadata = serde_json::json!({"size": u64::MAX, "zeta": 1, "anchor": anchor, "alpha": null});
-    let serde_json::Value::Object(metadata) = metadata else { unreachable!("an object was made") };
+    let serde_json::Value::Object(metadata) = metadata else { unreachable!("json! builds an object") };
     AskResponse {
         query_plan: QueryPlan {
             intent: "search".into(),
@@ -62,7 +62,7 @@ pub fn answer(query: &str) -> AskResponse {
     }
 }
 
-/// `job-1` in that state, with so many files done.
+/// Returns `job-1` in this state, with this number of files done.
 pub fn job(state: JobState, files_done: u64) -> JobSnapshot {
     JobSnapshot {
         job_id: "job-1".into(),
@@ -96,7 +96,7 @@ pub fn job(state: JobState, files_done: u64) -> JobSnapshot {
     }
 }
 
-/// A daemon with one root.
+/// Returns the status of a daemon with one root.
 pub fn status() -> Status {
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -148,7 +148,7 @@ pub fn status() -> Status {
     }
 }
 
-/// A file that failed, every field set.
+/// Returns a failed file with every field set.
 pub fn file() -> FileRecord {
     FileRecord {
         id: 7,
@@ -179,7 +179,7 @@ pub fn file() -> FileRecord {
     }
 }
 
-/// A document of two blocks.
+/// Returns a document of two blocks.
 pub fn document() -> Document {
     let block = |kind, text: &str| Block {
         kind,
@@ -199,7 +199,7 @@ pub fn document() -> Document {
     }
 }
 
-/// An answer about a table that has everything.
+/// Returns a table response with every field set.
 pub fn table(path: &str) -> TableResponse {
     let value = TableValue {
         function: "sum".into(),

@@ -104,18 +104,24 @@ impl From<GraphQuestion> for wire::QueryGraphRequest {
     }
 }
 
-/// Largest request, in bytes: a graph of a million edges as JSON, when they say little more than their ends.
+/// Maximum size of a request, in bytes: a graph of a million edges as JSON, with little more than their ends.
 pub const MAX_GRAPH: usize = 64 << 20;
-/// What of it is not the graph: its name, and what the message itself takes.
+/// Reserve for the rest of the message, such as the name.
 const AROUND_GRAPH: usize = 64 << 10;
 
-impl TryFrom<wire::GraphTool> for ToolSpec {
-    type Error = Error;
-
-    fn try_from(it: wire::GraphTool) -> Result<ToolSpec> {
-        let parameters = json::inner("parameters_json", &it.parameters_json, MAX_JSON)?;
-        Ok(ToolSpec { name: it.name, description: it.description, parameters })
+/// Checks that a graph of this size, read from `place`, fits into a request.
+///
+/// # Errors
+/// `ResourceExhausted`, with a hint.
+pub fn check_size(bytes: u64, place: &str) -> Result<()> {
+    let most = (MAX_GRAPH - AROUND_GRAPH) as u64;
+    if bytes <= most {
+        return Ok(());
     }
+    let text = format!("{place} has {bytes} bytes; the limit of one graph import is {most}");
+    Err(Error::new(ErrorCode::ResourceExhausted, text).hint(
+        "split it, and import each part with its own --name: edges may refer to nodes of other parts by their keys",
+    ))
 }
 
 /// Makes sure that a graph of so many bytes, out of `place`, can be sent at all.
@@ -133,7 +139,7 @@ pub fn check_size(bytes: u64, place: &str) -> Result<()> {
     ))
 }
 
-/// A drawing as it is asked for.
+/// Builds the request for a drawing.
 pub fn drawing(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
     let shape = match shape {
         GraphShape::Json => wire::GraphShape::Json,
@@ -150,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_that_is_too_long_is_refused_with_its_field_before_it_is_read() {
+    fn oversized_json_field_is_rejected_by_name() {
         let long = "0".repeat(MAX_JSON + 1);
         let tool = wire::CallGraphToolRequest { name: "graph_query".into(), args_json: long.clone() };
         let query = Some(wire::query_graph_request::Query::IrJson(long));
