@@ -1,4 +1,4 @@
-//! A stream of events told as a story, and sealed as a proof.
+//! Summarises an event stream as readable lines and as a hash-chained record.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use crate::error::Result;
 use crate::llm::client::LlmStream;
 use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 
-/// What happened, for people.
+/// Readable summary of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Narration {
     /// The whole text of the model.
     pub text: String,
-    /// One line for everything that is no text, in order.
+    /// One line for each event that is not text, in order.
     pub lines: Vec<String>,
 }
 
-/// What happened, to be kept: a chain of hashes over every event, so that none can be taken out or changed unseen.
+/// Record of a stream: a hash chain over all events, which reveals removed or changed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProofRecord {
-    /// The task, once it was taken on.
+    /// The task, once accepted.
     pub task_id: Option<TaskId>,
     /// Number of events.
     pub events: u64,
-    /// BLAKE3, in hex, of the last event's JSON and the hash of all before it.
+    /// BLAKE3, in hex, of the last event's JSON and the previous hash.
     pub seal: String,
-    /// Why it ended; None when it ended with an error.
+    /// Why it ended; `None` if it ended with an error.
     pub finish_reason: Option<FinishReason>,
-    /// Tokens, where the server counts them.
+    /// Token counts, if the server reports them.
     pub usage: Usage,
     /// From acceptance to the end.
     pub latency: Option<Duration>,
 }
 
-/// Follows a stream to its end. `line` hears the story as it happens; a bad end is part of it.
+/// Reads a stream to its end. Calls `line` with each line as it happens; a final error is one of them.
 ///
 /// # Errors
-/// The stream itself breaks, which is a defect of vic.
+/// The stream itself fails, which is a bug in vic.
 pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Result<(Narration, ProofRecord)> {
     let mut narration = Narration::default();
     let mut proof = ProofRecord::default();
@@ -56,7 +56,7 @@ pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Resul
 }
 
 impl ProofRecord {
-    /// Takes in the next event.
+    /// Adds the next event.
     pub fn add(&mut self, event: &LlmStreamEvent) {
         self.events += 1;
         self.seal = seal(&self.seal, event);
@@ -72,7 +72,7 @@ impl ProofRecord {
     }
 }
 
-/// The seal after one more event.
+/// Returns the hash chain extended by one event.
 pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes());
@@ -81,17 +81,17 @@ pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// An event in one line; None for what nobody wants to read.
+/// Returns an event as one line; `None` for events without a line.
 fn told(event: &LlmStreamEvent) -> Option<String> {
     Some(match event {
-        LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was taken on"),
+        LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was accepted"),
         LlmStreamEvent::ToolCall { descriptor_name, arguments_json, .. } => {
             format!("calls {descriptor_name} {arguments_json}")
         }
         LlmStreamEvent::ToolResult { payload_json, .. } => format!("got {} bytes", payload_json.len()),
         LlmStreamEvent::ToolError { error, .. } => format!("the tool failed: {error}"),
         LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
-            format!("try {attempt} in {delay_ms} ms, because {message}")
+            format!("retry (attempt {attempt}) in {delay_ms} ms: {message}")
         }
         LlmStreamEvent::Metrics { queue_depth: Some(depth @ 1..), .. } => format!("waits behind {depth} others"),
         LlmStreamEvent::Completed { finish_reason } => format!("ended: {}", finish_reason.name()),
