@@ -163,8 +163,7 @@ impl ModelStore {
         Ok(())
     }
 
-    /// Downloads the missing or damaged files of a model into the first directory, verifies them, and prepares the
-    /// model.
+    /// Downloads the missing or damaged files of a model into the first directory, verifies them, and prepares the model.
     ///
     /// # Errors
     /// [`ErrorCode::Unavailable`] if no source can be reached; [`ErrorCode::DataLoss`] if a downloaded file has the

@@ -16,10 +16,9 @@ use crate::embed::tokens::cut;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
-/// Token budget of one request. Each text counts as long as the longest in the request, because many servers pad. The
-/// counts come from [`crate::embed::tokens::Estimate`], because servers do not expose their tokenizer. Sixteen
-/// full-length texts take a server without a graphics card about a second, so a failure costs little and other clients
-/// do not wait long.
+/// Token budget of one request. Each text counts as long as the longest in the request, because many servers pad. The counts
+/// come from [`crate::embed::tokens::Estimate`], because servers do not expose their tokenizer. Sixteen full-length texts
+/// take a server without a graphics card about a second, so a failure costs little and other clients do not wait long.
 const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
 
 /// Maximum texts in one request: common servers accept no more.

@@ -29,8 +29,7 @@ impl RetryPolicy {
         RetryPolicy { attempts, first_wait: Duration::from_millis(250), codes }
     }
 
-    /// Returns the delay before the next attempt, at least as long as the backend requests; `None` if there are no more
-    /// attempts.
+    /// Returns the delay before the next attempt, at least as long as the backend requests; `None` if no attempts are left.
     pub(super) fn wait(&self, tried: u32, error: &Error) -> Option<Duration> {
         let again = tried < self.attempts && self.codes.contains(&error.code);
         let own = self.first_wait.saturating_mul(1 << (tried - 1).min(16));

@@ -28,7 +28,7 @@ fn call(name: &str, arguments: &str) -> Piece {
 }
 
 fn away() -> Error {
-    Error::new(ErrorCode::Unavailable, "nobody is at home").hint("run it")
+    Error::new(ErrorCode::Unavailable, "server unreachable").hint("run it")
 }
 
 fn find() -> ToolSpec {
@@ -130,7 +130,7 @@ async fn retry_policy_retries_and_emits_events() {
 }
 
 #[tokio::test]
-async fn no_retry_after_first_token() {
+async fn retries_stop_after_first_token() {
     let clock = Arc::new(ManualClock::default());
     let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), clock, ..Default::default() };
     let mock = Mock::in_pieces(vec![Ok(vec![text("Ada")]), Ok(vec![text("Ada"), done(FinishReason::Stop)])]);

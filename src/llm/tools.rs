@@ -1,5 +1,4 @@
-//! Tools that the model may call: registered, then frozen, then run only with arguments that satisfy their schema and
-//! within their timeout.
+//! Tools that the model may call: registered, frozen, then run with validated arguments and a timeout.
 
 use std::collections::BTreeMap;
 use std::fmt;

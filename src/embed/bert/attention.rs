@@ -66,8 +66,7 @@ impl Attention {
         }
     }
 
-    /// Resizes the buffers for a text. Data of an earlier text is overwritten or, past the last token, gets no
-    /// attention.
+    /// Resizes the buffers for a text. Data of an earlier text is overwritten or, past the last token, gets no attention.
     pub(super) fn fit(&mut self, tokens: usize) {
         self.tokens = tokens;
         let (hidden, across, down) = (self.heads * self.width, self.across(), self.down());

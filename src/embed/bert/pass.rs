@@ -158,8 +158,7 @@ impl Block {
     }
 }
 
-/// Splits `tokens` into tiles that differ by at most one token: a small last tile would cost nearly as much as a full
-/// one.
+/// Splits `tokens` into tiles that differ by at most one token: a small last tile would cost nearly as much as a full one.
 fn tiles(tokens: usize) -> Vec<Range<usize>> {
     let count = tokens.div_ceil(TILE);
     (0..count).map(|at| at * tokens / count..(at + 1) * tokens / count).collect()

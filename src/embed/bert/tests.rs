@@ -88,8 +88,7 @@ fn empty_text_gives_no_rows() {
 
 #[test]
 fn attention_ignores_order_of_other_tokens() {
-    // Without positions, a token attends to the others as a set: swapping two tokens swaps their rows and keeps the
-    // rest.
+    // Without positions, a token attends to the others as a set: swapping two tokens swaps their rows and keeps the rest.
     let shape = SHAPES[1];
     let mut pass = Pass::new(network(shape, 4), Processor::fastest().unwrap_or(Processor::plain()));
     let mut text = text(shape, 40, 4);

@@ -15,8 +15,7 @@ use crate::embed::onnx::proto::{
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::Result;
 
-/// Increment this with every change of the graph: files of another version are rewritten and their vectors are not
-/// reused.
+/// Increment this with every change of the graph: files of another version are rewritten and their vectors are not reused.
 pub(crate) const GRAPH_VERSION: u32 = 1;
 
 /// Name of the graph's input: `[1, tokens, hidden]`, the sum of the three embeddings.
@@ -91,8 +90,7 @@ pub(crate) fn write(weights: &Weights, config: &BertConfig, precision: Precision
     Ok(model.encode_to_vec())
 }
 
-/// Returns whether a file that starts with `head` was written with this identity: the fields before the graph come
-/// first.
+/// Returns whether a file that starts with `head` was written with this identity: the fields before the graph come first.
 pub(crate) fn has_identity(head: &[u8], identity: &str) -> bool {
     let preamble = ModelProto {
         ir_version: Some(IR_VERSION),

@@ -46,8 +46,7 @@ use crate::model::TokenCounter;
 /// Texts per call and thread: several, so that the threads finish at about the same time.
 const TEXTS_PER_CALL_AND_THREAD: usize = 32;
 
-/// Maximum default threads. Each has its own copy of the weights, and with more threads, reading files is the
-/// bottleneck.
+/// Maximum default threads. Each has its own copy of the weights, and with more threads, reading files is the bottleneck.
 const MAX_DEFAULT_THREADS: usize = 8;
 
 /// An in-process embedding model.

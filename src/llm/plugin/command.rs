@@ -81,7 +81,7 @@ impl PluginCommand {
     ///
     /// # Errors
     /// `NotFound`: there is no such program; `PermissionDenied`: other users may change it or one of its files, or a file
-    /// is a symbolic link, whose target may change.
+    /// is a symbolic link, which may change its target.
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
             return Err(Error::invalid("a command is a program and its arguments")
@@ -310,8 +310,8 @@ fn without_network(error: Error, mode: PrivacyMode) -> Error {
         return error;
     }
     error.hint(
-        "in mode local_only a plugin has no network access, not even to this machine; reach a local model server with `vic llm \
-         use ollama` or `openai`",
+        "in mode local_only a plugin has no network access, not even to this machine; reach a local model server with \
+         `vic llm use ollama` or `openai`",
     )
 }
 

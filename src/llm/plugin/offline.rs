@@ -103,8 +103,7 @@ fn filter() -> std::result::Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Denies socket pairs other than Unix stream sockets: datagram and raw sockets can send to any address, and other families
-/// have other peers.
+/// Denies socket pairs that can reach other peers: datagram and raw sockets, and all families except Unix.
 fn pairs_that_lead_elsewhere() -> std::result::Result<Vec<SeccompRule>, BackendError> {
     use SeccompCmpOp::{MaskedEq, Ne};
     const KIND: u64 = 0xF;

@@ -1,6 +1,6 @@
 //! Detects changes to the files of a command. The program, its script and the files named by absolute path in its arguments
 //! are hashed when the command is chosen. Changed files are rejected, and so are files writable by other users and symbolic
-//! links, whose target may change. Only the program may be a link, because systems use links for versions.
+//! links, which may change their target. Only the program may be a link, because systems use links for versions.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -124,7 +124,7 @@ fn seal_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).at("look at", path)?;
     if metadata.is_symlink() {
         let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let text = format!("`{}` is not run, because it is a link, whose target may change", path.display());
+        let text = format!("`{}` is not run, because it is a link, and its target may change", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("name the file: {}", leads.display())));
     }
     if !metadata.is_file() {

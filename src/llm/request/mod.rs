@@ -196,7 +196,7 @@ impl LlmRequest {
             let schema = Schema::new(schema).map_err(|error| error.field(field.as_str()))?;
             patterns += schema.patterns();
             if patterns > MAX_PATTERNS {
-                let text = format!("the schemas up to `{field}` have {patterns} patterns; at most {MAX_PATTERNS} are allowed");
+                let text = format!("up to `{field}` the schemas have {patterns} patterns; the limit is {MAX_PATTERNS}");
                 return Err(Error::invalid(text).field(field));
             }
         }
@@ -211,7 +211,7 @@ impl LlmRequest {
         let name = &model.id.0;
         let wrong = |field: &str, what: String| Err(Error::invalid(format!("`{field}` {what}")).field(field));
         if self.max_tokens > model.max_tokens {
-            return wrong("max_tokens", format!("is {}; `{name}` allows at most {}", self.max_tokens, model.max_tokens));
+            return wrong("max_tokens", format!("is {}; `{name}` gives at most {}", self.max_tokens, model.max_tokens));
         }
         if self.temperature > model.max_temperature {
             let most = model.max_temperature;

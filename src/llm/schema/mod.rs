@@ -33,9 +33,8 @@ impl Schema {
     /// # Errors
     /// `InvalidArgument` with the path of the invalid or unsupported part.
     pub fn new(schema: &Value) -> Result<Schema> {
-        let compiled = compile::compile(schema).map_err(|(place, what)| {
-            Error::invalid(format!("not a supported JSON Schema: {place}: {what}"))
-        })?;
+        let compiled = compile::compile(schema)
+            .map_err(|(place, what)| Error::invalid(format!("not a supported JSON Schema: {place}: {what}")))?;
         Ok(Schema { compiled: Arc::new(compiled) })
     }
 

@@ -153,8 +153,7 @@ pub(super) trait Kernels: Send + Sync {
     /// Returns the name of these kernels.
     fn name(&self) -> &'static str;
 
-    /// Writes the product of each row with each output of a panel; the products of row `r` start at `sums[r * stride]`.
-    /// Exact.
+    /// Writes the product of each row with each output of a panel; those of row `r` start at `sums[r * stride]`. Exact.
     fn dot(&self, rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usize);
 
     /// Normalises rows in place and quantises them.
@@ -166,8 +165,7 @@ pub(super) trait Kernels: Send + Sync {
     /// Quantises the GELU of products. `work` is as long as one row.
     fn gelu(&self, product: Product<'_>, work: &mut [f32], coded: Coded<'_>);
 
-    /// Quantises the product of one row with queries, keys and values, head by head and symmetrically (no lowest
-    /// value).
+    /// Quantises the product of one row with queries, keys and values, head by head and symmetrically (no lowest value).
     fn heads(&self, product: Product<'_>, width: usize, row: HeadRow<'_>);
 
     /// Computes attention shares from the products of a few queries with all keys. The rows start `stride` sums apart;

@@ -55,8 +55,7 @@ impl Random {
     }
 }
 
-/// Returns the fast and the plain kernels. Without fast kernels, tests compare the plain ones with themselves and print
-/// so.
+/// Returns the fast and the plain kernels. Without fast kernels, tests compare the plain ones with themselves and print so.
 fn both() -> [&'static dyn Kernels; 2] {
     let fast = fastest();
     if fast.is_none() {

@@ -63,8 +63,7 @@ fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, ro
     let mut squares = [_mm512_setzero_ps(); ROWS];
     for at in 0..groups {
         for row in 0..ROWS {
-            // Uses deviations from the known mean: squares of numbers far from zero would lose the deviations to
-            // rounding.
+            // Uses deviations from the known mean: squares of numbers far from zero would lose the deviations to rounding.
             let deviation = _mm512_sub_ps(load(&rows[row * groups + at]), means[row]);
             squares[row] = _mm512_fmadd_ps(deviation, deviation, squares[row]);
         }
