@@ -80,7 +80,7 @@ impl TokenCounter for ModelTokenizer {
             let Ok(encoding) = self.tokenizer.encode(piece, false) else { continue };
             let mut end = 0;
             for &(from, to) in encoding.get_offsets() {
-                // Several tokens can share one character.
+                // Several tokens can share one character; only the first gets it.
                 let from = from.max(end);
                 if from < to {
                     spans.push((start + from, start + to));

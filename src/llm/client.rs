@@ -219,7 +219,7 @@ pub enum Cancelled {
 pub struct LlmAnswer {
     /// The text.
     pub text: String,
-    /// Why it ended.
+    /// The finish reason.
     pub finish: FinishReason,
     /// Tokens used.
     pub usage: Usage,

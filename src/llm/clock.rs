@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync {
     /// Returns the time since a fixed moment; monotonic.
     fn elapsed(&self) -> Duration;
 
-    /// Waits.
+    /// Sleeps for `time`.
     async fn sleep(&self, time: Duration);
 }
 

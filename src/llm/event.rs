@@ -34,11 +34,11 @@ impl fmt::Display for TaskId {
 pub enum FinishReason {
     /// The model finished, or reached a stop sequence.
     Stop,
-    /// `max_tokens` cut it.
+    /// The answer reached `max_tokens`.
     Length,
-    /// The model called tools that the caller is to run.
+    /// The model called tools for the caller to run.
     ToolCalls,
-    /// The server's filter cut it.
+    /// The server's content filter ended it.
     ContentFilter,
     /// The request was cancelled.
     Cancelled,
@@ -113,7 +113,7 @@ pub enum LlmStreamEvent {
     ToolError {
         /// The call.
         invocation_id: String,
-        /// Why.
+        /// The error.
         error: ToolError,
     },
     /// The request is retried, as the retry policy allows.
@@ -125,7 +125,7 @@ pub enum LlmStreamEvent {
         /// Milliseconds until the next attempt.
         delay_ms: u64,
     },
-    /// Numbers.
+    /// Latency, queue position and token counts.
     Metrics {
         /// Milliseconds since the request was accepted.
         latency_ms: Option<u64>,
@@ -136,7 +136,7 @@ pub enum LlmStreamEvent {
     },
     /// The request ended normally.
     Completed {
-        /// Why.
+        /// Why the answer ended.
         finish_reason: FinishReason,
     },
     /// The request ended with an error.

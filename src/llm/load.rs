@@ -24,7 +24,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Counts a request.
+    /// Counts the memory of a request.
     ///
     /// # Errors
     /// As [`Load::of_bytes`].

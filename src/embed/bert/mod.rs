@@ -6,9 +6,9 @@
 //!
 //! ```text
 //!             embeddings
-//!                 |  norm: numbers, and the same as bytes
+//!                 |  norm: f32 rows and their bytes
 //!   +-> project (bytes x bytes) -> heads: queries, keys, values as bytes
-//!   |        attention: shares of each query over all keys, products with the values
+//!   |        attention: shares of each query over all keys, times the values
 //!   |   mix -> add_norm
 //!   +-- widen -> gelu -> narrow -> add_norm          once for each layer
 //! ```

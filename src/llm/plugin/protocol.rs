@@ -50,7 +50,7 @@ pub enum PluginTask {
         /// Its `vars`, `rows` and `truncated`.
         results: Value,
     },
-    /// Add to proposals.
+    /// Extend a set of proposals.
     AugmentProposals {
         /// A whole `proposals.json`.
         proposals: Value,

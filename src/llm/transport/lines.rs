@@ -11,7 +11,7 @@ use crate::llm::request::{LlmRequest, Patience};
 /// Longest line. A token takes some hundred bytes; only servers that do not stream send a whole answer in one line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Reads lines.
+/// A reader of the lines of an answer.
 pub(super) struct Lines {
     body: BoxStream<'static, reqwest::Result<Vec<u8>>>,
     held: Vec<u8>,

@@ -31,7 +31,7 @@ pub enum Piece {
     Call(ToolCall),
     /// The end; no piece follows.
     Done {
-        /// Why.
+        /// The finish reason.
         finish: FinishReason,
         /// Tokens used.
         usage: Usage,
@@ -56,7 +56,7 @@ pub trait Transport: Send + Sync {
     /// Queries the capabilities of its models.
     ///
     /// # Errors
-    /// See the module of the room.
+    /// See the docs of [`crate::llm`].
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>>;
 
     /// Queries the capabilities of one model.
@@ -96,7 +96,7 @@ pub enum TransportConfig {
     Ollama {
         /// Its address.
         base_url: String,
-        /// Bearer token, if it asks for one.
+        /// Bearer token, if required.
         auth_token: Option<String>,
         /// The model.
         model: String,
@@ -105,12 +105,12 @@ pub enum TransportConfig {
     OpenAi {
         /// Its address, with or without `/v1`.
         base_url: String,
-        /// Bearer token, if it asks for one.
+        /// Bearer token, if required.
         auth_token: Option<String>,
         /// The model.
         model: String,
     },
-    /// A command that speaks the plugin protocol.
+    /// A command that implements the plugin protocol.
     Command {
         /// The command.
         command: PluginCommand,
@@ -124,7 +124,7 @@ pub enum TransportConfig {
 }
 
 impl TransportConfig {
-    /// The configured Ollama server.
+    /// Returns the transport of the configured Ollama server.
     pub fn ollama(config: &Config, model: &str) -> TransportConfig {
         let servers = &config.embed;
         TransportConfig::Ollama {
@@ -134,7 +134,7 @@ impl TransportConfig {
         }
     }
 
-    /// The configured OpenAI-compatible server.
+    /// Returns the transport of the configured OpenAI-compatible server.
     pub fn openai(config: &Config, model: &str) -> TransportConfig {
         let servers = &config.embed;
         TransportConfig::OpenAi {

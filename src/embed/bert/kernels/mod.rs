@@ -102,7 +102,7 @@ pub(super) struct Norm {
     pub(super) shift: [f32; LANES],
 }
 
-/// Where [`Kernels::heads`] puts the three parts of a row.
+/// The outputs of [`Kernels::heads`]: the three parts of a row.
 pub(super) struct HeadRow<'a> {
     /// Offset by 128 to be unsigned.
     pub(super) queries: &'a mut [u8],
