@@ -1,4 +1,4 @@
-//! A stream of events told as a story, and sealed as a proof.
+//! Summarises an event stream as readable lines and as a hash-chained record.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::error::Result;
 use crate::llm::client::LlmStream;
 use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 
-/// What happened, for people.
+/// Readable summary of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Narration {
     /// The whole text of the model.
     pub text: String,
-    /// One line for everything that is no text, in order.
+    /// One line for each event that is not text, in order.
     pub lines: Vec<String>,
 }
 
-/// Follows a stream to its end. `line` hears the story as it happens; a bad end is part of it.
+/// Reads a stream to its end. Calls `line` with each line as it happens; a final error is one of them.
 ///
 /// # Errors
-/// The stream itself breaks, which is a defect of vic.
+/// The stream itself fails, which is a bug in vic.
 pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Result<(Narration, ProofRecord)> {
     let mut narration = Narration::default();
     let mut proof = ProofRecord::default();
@@ -39,7 +39,7 @@ pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Resul
 }
 
 impl ProofRecord {
-    /// Takes in the next event.
+    /// Adds the next event.
     pub fn add(&mut self, event: &LlmStreamEvent) {
         self.events += 1;
         self.seal = seal(&self.seal, event);
@@ -55,7 +55,7 @@ impl ProofRecord {
     }
 }
 
-/// The seal after one more event.
+/// Returns the hash chain extended by one event.
 pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes());
@@ -64,17 +64,17 @@ pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// An event in one line; None for what nobody wants to read.
+/// Returns an event as one line; `None` for events without a line.
 fn told(event: &LlmStreamEvent) -> Option<String> {
     Some(match event {
-        LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was taken on"),
+        LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was accepted"),
         LlmStreamEvent::ToolCall { descriptor_name, arguments_json, .. } => {
             format!("calls {descriptor_name} {arguments_json}")
         }
         LlmStreamEvent::ToolResult { payload_json, .. } => format!("got {} bytes", payload_json.len()),
         LlmStreamEvent::ToolError { error, .. } => format!("the tool failed: {error}"),
         LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
-            format!("try {attempt} in {delay_ms} ms, because {message}")
+            format!("retry (attempt {attempt}) in {delay_ms} ms: {message}")
         }
         LlmStreamEvent::Metrics { queue_depth: Some(depth @ 1..), .. } => format!("waits behind {depth} others"),
         LlmStreamEvent::Completed { finish_reason } => format!("ended: {}", finish_reason.name()),
