@@ -61,7 +61,7 @@ const AS_READ: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4
 /// Assignments that record the contents of a file.
 const CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
 
-/// A file whose chunks are in the store.
+/// A file with its chunks in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
     /// The file.
@@ -338,7 +338,7 @@ impl Catalog {
         })
     }
 
-    /// Returns an indexed file with this content and at least one chunk, whose chunks can be copied.
+    /// Returns an indexed file with this content and at least one chunk, so that its chunks can be copied.
     pub fn same_content(&self, hash: ContentHash) -> Result<Option<FileId>> {
         self.database.read(|db| {
             let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND chunks > 0 AND hash = ?1 \

@@ -54,6 +54,6 @@ mod tests {
         let owners = Owners::parse(b"root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:\n+::::::\nbroken\n");
         assert_eq!((owners.name(1000), owners.name(4711)), ("ann".into(), "4711".into()));
         assert_eq!((owners.numbers("ann"), owners.numbers("4711")), (vec![1000], vec![4711]));
-        assert!(owners.numbers("nobody").is_empty());
+        assert!(owners.numbers("unknown").is_empty());
     }
 }

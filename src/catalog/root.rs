@@ -53,8 +53,7 @@ impl Catalog {
             db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
             Ok(ids)
         });
-        // Writes the roots as they are now: the removal may have failed, or another root may have been added. If this
-        // fails, the next start does it.
+        // The removal may have failed, or another root may have been added. If this write fails, the next start repairs it.
         self.keep_list_of_roots().ok();
         removed
     }

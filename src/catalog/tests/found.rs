@@ -50,7 +50,7 @@ fn filters_select_by_metadata() {
     let record = scene.record("img.png").unwrap();
     check(FileFilter { owner: Some(record.owner), ..any() }, &all);
     check(FileFilter { owner: Some(record.found.uid.to_string()), ..any() }, &all);
-    check(FileFilter { owner: Some("nobody-at-all".into()), ..any() }, &[]);
+    check(FileFilter { owner: Some("unknown-owner".into()), ..any() }, &[]);
     check(
         FileFilter { name_words: vec!["md".into(), String::new(), "MD".into()], ..any() },
         &["notes/budget.md", "notes/deep/plan.md"],
