@@ -21,7 +21,7 @@ use crate::model::{Contents, FileId};
 
 pub use words::{NameWord, name_words};
 
-/// Key in `meta` of the last file whose names are filled, as long as the fill runs.
+/// Key in `meta` of the last file with filled names, while the fill runs.
 const FILLED: &str = "names_filled_to";
 /// Files filled in one transaction; other writers wait for it.
 const FILLED_AT_ONCE: i64 = 2_000;

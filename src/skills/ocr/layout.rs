@@ -247,7 +247,7 @@ fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
 
 /// Groups pieces into rows, from top to bottom, each from left to right.
 ///
-/// A piece joins the row whose last piece it overlaps most, so that a row may bend with the paper.
+/// A piece joins the row with the last piece that it overlaps most, so that a row may bend with the page.
 fn rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
     let mut sorted = region.to_vec();
     sorted.sort_by(|a, b| boxes[*a].left.total_cmp(&boxes[*b].left).then(a.cmp(b)));
@@ -328,7 +328,7 @@ mod tests {
     fn two_columns_are_read_in_order() {
         check(
             "The tide gauge at the   storm had torn away in\n\
-             end of the pier was     the night. Nobody had\n\
+             end of the pier was     the night. Pilots had\n\
              found bent, and its     seen it happen, and the\n\
              cable, which the        keeper was asleep.",
             &[
@@ -337,7 +337,7 @@ mod tests {
                 "found bent, and its",
                 "cable, which the",
                 "storm had torn away in",
-                "the night. Nobody had",
+                "the night. Pilots had",
                 "seen it happen, and the",
                 "keeper was asleep.",
             ],
@@ -398,7 +398,7 @@ mod tests {
             "the left column begins up here   and the right one begins there\n\
              and is as wide as the other is   with as many rows as the other\n\
              until it is    A picture of the sea     squeezed by one\n\
-             squeezed by    which nobody painted     caption in them\n\
+             squeezed by    which pupils painted     caption in them\n\
              and then goes on down the page   and then goes on all the same\n\
              with more rows of running text   as if nothing had been there",
             &[
@@ -415,7 +415,7 @@ mod tests {
                 "and then goes on all the same",
                 "as if nothing had been there",
                 "A picture of the sea",
-                "which nobody painted",
+                "which pupils painted",
             ],
         );
     }

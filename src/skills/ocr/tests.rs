@@ -153,18 +153,18 @@ fn blocks_are_paragraphs_with_rejoined_words() {
     };
     let lines = vec![
         line("A heading", 0, 0.1),
-        line("which nobody remem-", 1, 0.2),
+        line("which pupils remem-", 1, 0.2),
         line("bers, of the year 1952-", 1, 0.3),
         line("1953", 1, 0.4),
     ];
     let page = OcrPage { lines, ..OcrPage::default() };
     let blocks = page.to_blocks(Some(3));
     let texts: Vec<&str> = blocks.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!(texts, ["A heading", "which nobody remembers, of the year 1952-\n1953"]);
+    assert_eq!(texts, ["A heading", "which pupils remembers, of the year 1952-\n1953"]);
     assert!(blocks.iter().all(|it| it.anchor.page == Some(3)));
     let region = Region { left: 0.1, top: 0.2, right: 0.9, bottom: 0.4 + 0.05 };
     assert_eq!(blocks[1].anchor.region, Some(region));
-    assert_eq!(page.text(), "A heading\n\nwhich nobody remem-\nbers, of the year 1952-\n1953\n");
+    assert_eq!(page.text(), "A heading\n\nwhich pupils remem-\nbers, of the year 1952-\n1953\n");
 }
 
 #[test]
