@@ -140,6 +140,9 @@ AGAINST = {"is_short", "is_long", "is_fragment"}
 EITHER = {"new_words"}
 # Fixed, because few questions have the date of another line beside them: August is no answer for December.
 GIVEN = {"contradicts": -1.5}
+# What is taken from the bias of RIGHT: on most sets that the fit has not seen a wrong quote has more than 0.7 in 3 % of the
+# questions then, without it in up to 16 %.
+CAUTION = 1.0
 
 
 def bounds(names, deviation):
@@ -257,6 +260,7 @@ def fit(arguments):
     worth = np.array([1 / sizes[it["set"]] for it, _ in judged])
     for name, label in (("RIGHT", is_quoted), ("ANSWERABLE", lambda it, _: it["answerable"])):
         weights, bias = fit_logistic(rows, np.array([float(label(*it)) for it in judged]), names, worth)
+        bias -= CAUTION if name == "RIGHT" else 0.0
         print(f"{name}: bias {bias:.2f}")
         print("    [" + ", ".join(f"{value:.2f}" for value in weights) + "]")
         tell(checked, lambda it: 1 / (1 + np.exp(-(best(it, score)["x"] @ weights + bias))), lambda it: label(it, score))
