@@ -40,4 +40,3 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
         }
     }
 }
-

@@ -8,13 +8,13 @@ use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::agent::{Promotion, Proposer, check_proposals, chunk_text, promote};
-use vic_cli::llm::{OverArgs, TimeArgs};
-use vic_cli::output::{Printer, note};
-use vic_cli::{graph, text, values};
 use crate::client::{Client, Work};
 use crate::config::Config;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{Document, FileFilter, FileState, GraphFormat, Place};
+use vic_cli::llm::{OverArgs, TimeArgs};
+use vic_cli::output::{Printer, note};
+use vic_cli::{graph, text, values};
 
 /// Files asked for at once.
 const PAGE: u32 = 500;

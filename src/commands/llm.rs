@@ -46,7 +46,6 @@ enum Use {
     },
 }
 
-
 /// Chooses a backend.
 pub(crate) fn use_backend(args: UseArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     choose(used(args.backend)?, config, printer)

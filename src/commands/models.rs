@@ -4,11 +4,11 @@
 use std::sync::Mutex;
 
 use crate::catalog::AuditLog;
-use vic_cli::output::{Format, FormatArgs, Printer};
 use crate::config::Config;
 use crate::embed::egress;
 use crate::embed::models::{ModelInfo, ModelStore, Progress};
 use crate::error::Result;
+use vic_cli::output::{Format, FormatArgs, Printer};
 
 /// Arguments of `vic models`.
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,10 @@
 
 use clap::builder::PossibleValuesParser;
 
-use vic_cli::output::Printer;
 use crate::contract;
 use crate::error::{Error, Result};
 use crate::serve::schema;
+use vic_cli::output::Printer;
 
 /// All schemas of the contract: requests and responses of its verbs.
 const CONTRACT: &str = "corpus";

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use chrono::{Local, NaiveDate};
 
-use vic_cli::output::Printer;
 use crate::config::Config;
 use crate::error::{Error, IoContext, Result};
 use crate::librarian;
+use vic_cli::output::Printer;
 
 /// Where the lines go when nothing else is said and the folder exists.
 const DEFAULT_FILE: &str = "training/synthetic_plans.jsonl";

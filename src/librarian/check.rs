@@ -1,10 +1,11 @@
 //! Whether a plan that a caller or a model made can be carried out. Pure.
 
-use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::error::{Error, Result};
 use crate::librarian::MAX_QUESTION_BYTES;
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
+use crate::units::moment;
 
 /// Most files that a plan may have looked at in depth.
 pub const MAX_L2_TOP_K: u32 = 100;

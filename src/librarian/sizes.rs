@@ -1,6 +1,6 @@
 //! Sizes as people write them. Pure.
 
-use crate::units::unit_bytes;
+use crate::units::{size, unit_bytes};
 
 /// A size in running text: `5 MB`, `5MB`, and `5` where `unit` is known from elsewhere. A unit is needed, and a single
 /// letter is none: `over 5 m` is a length.

@@ -1,13 +1,11 @@
 //! Summarises an event stream as readable lines and as a hash-chained record.
 
-use std::time::Duration;
-
 use futures::StreamExt;
 use serde::Serialize;
 
 use crate::error::Result;
 use crate::llm::client::LlmStream;
-use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
+use crate::model::llm::{LlmStreamEvent, ProofRecord};
 
 /// Readable summary of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -36,32 +34,6 @@ pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Resul
         }
     }
     Ok((narration, proof))
-}
-
-impl ProofRecord {
-    /// Adds the next event.
-    pub fn add(&mut self, event: &LlmStreamEvent) {
-        self.events += 1;
-        self.seal = seal(&self.seal, event);
-        match event {
-            LlmStreamEvent::Started { task_id, .. } => self.task_id = Some(task_id.clone()),
-            LlmStreamEvent::Metrics { latency_ms, usage, .. } => {
-                self.latency = latency_ms.map(Duration::from_millis).or(self.latency);
-                self.usage = usage.unwrap_or(self.usage);
-            }
-            LlmStreamEvent::Completed { finish_reason } => self.finish_reason = Some(*finish_reason),
-            _ => (),
-        }
-    }
-}
-
-/// Returns the hash chain extended by one event.
-pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(before.as_bytes());
-    hasher.update(b"\n");
-    hasher.update(serde_json::to_string(event).unwrap_or_default().as_bytes());
-    hasher.finalize().to_hex().to_string()
 }
 
 /// Returns an event as one line; `None` for events without a line.

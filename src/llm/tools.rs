@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::model::ToolSpec;
-use crate::model::llm::schema::Schema;
+use crate::model::llm::{Schema, ToolError, ToolFault};
 
 /// Default timeout of a tool.
 const TIMEOUT: Duration = Duration::from_secs(30);

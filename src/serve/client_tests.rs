@@ -10,9 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::*;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::*;
-use crate::model::{FileState, JobState};
-use crate::model::samples;
+use crate::model::{FileState, JobState, samples, *};
 use crate::serve::fake::FakeService;
 use crate::serve::{Access, Listeners, run};
 

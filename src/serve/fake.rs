@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
+use crate::model::samples::{answer, document, file, job, status, table};
 use crate::model::{
     Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind,
     CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest,
@@ -17,7 +18,6 @@ use crate::model::{
     SimilarRequest, Status, SyncReport, SyncRequest, TableCell, TableColumn, TableGroup, TableLeftOut, TableRequest,
     TableResponse, TableRow, TableValue, Upkeep, WatchReport,
 };
-use crate::model::samples::{answer, document, file, job, status, table};
 use crate::serve::Service;
 
 /// The fake service.

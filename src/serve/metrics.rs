@@ -207,8 +207,7 @@ fn mib(mib: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Holder;
-    use crate::model::samples;
+    use crate::model::{Holder, samples};
 
     /// Returns the value of a metric line.
     fn value(page: &str, name: &str) -> f64 {

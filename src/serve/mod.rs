@@ -30,6 +30,8 @@ use crate::model::{
     GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
     Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
+use crate::proto::convert::graph::MAX_GRAPH;
+use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, MAX_RESPONSE};
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
 use crate::serve::desk::Desk;
@@ -241,7 +243,7 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
     let graph = crate::proto::wire::graph_server::GraphServer::new(graph::GraphAdapter)
-        .max_decoding_message_size(graph::MAX_GRAPH)
+        .max_decoding_message_size(MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
     // These services take a service name only, and health needs no key.

@@ -10,12 +10,12 @@ use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
 use crate::bench::{Mix, Peak, Report, Row, device, texts};
 use crate::commands::bench::output::{OutputArgs, print};
 use crate::commands::bench::search::above_zero;
-use vic_cli::output::{Printer, note};
-use vic_cli::values;
 use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 use crate::data_dir::directory;
 use crate::embed;
 use crate::error::{Error, Result};
+use vic_cli::output::{Printer, note};
+use vic_cli::values;
 
 /// Seconds of one measurement of `--autotune`.
 const TRIAL_SECONDS: f64 = 4.0;

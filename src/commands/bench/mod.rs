@@ -6,9 +6,9 @@ mod output;
 mod search;
 mod stages;
 
-use vic_cli::output::Printer;
 use crate::config::Config;
 use crate::error::Result;
+use vic_cli::output::Printer;
 
 /// Arguments of `vic bench`.
 #[derive(Debug, clap::Args)]

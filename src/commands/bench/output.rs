@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use crate::bench::compare::judged;
 use crate::bench::figures::{Better, CPU_PERCENT};
 use crate::bench::{Earlier, Report, html};
-use vic_cli::output::{Format, FormatArgs, Printer, note};
-use vic_cli::text::visible;
 use crate::config::Config;
 use crate::error::{IoContext, Result};
+use vic_cli::output::{Format, FormatArgs, Printer, note};
+use vic_cli::text::visible;
 
 /// Where the result goes; the same for every measurement.
 #[derive(Debug, clap::Args)]

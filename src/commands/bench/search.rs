@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use crate::bench::search::SearchPlan;
 use crate::bench::{self, Report, texts};
 use crate::commands::bench::output::{OutputArgs, print};
-use vic_cli::output::Printer;
 use crate::config::Config;
 use crate::error::Result;
+use vic_cli::output::Printer;
 
 /// What to ask, and how.
 #[derive(Debug, clap::Args)]

@@ -6,11 +6,11 @@ use crate::bench::figures::Figure;
 use crate::bench::index::IndexPlan;
 use crate::bench::{self, Report};
 use crate::commands::bench::output::{OutputArgs, print};
-use vic_cli::index::ocr_mode;
-use vic_cli::output::Printer;
 use crate::config::Config;
 use crate::error::Result;
 use crate::model::{IndexRequest, OcrMode};
+use vic_cli::index::ocr_mode;
+use vic_cli::output::Printer;
 
 /// Rows of a stage are of different files, of which the first has all: none is the best of them.
 const FIRST: Option<Figure> = None;

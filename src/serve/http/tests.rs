@@ -11,8 +11,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::JobState;
-use crate::model::samples;
+use crate::model::{JobState, samples};
 use crate::serve::fake::FakeService;
 use crate::serve::ring::KeyRing;
 

@@ -45,8 +45,11 @@ pub enum Right {
 /// Scope and right of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// Files that the caller may see.
     pub scope: Scope,
+    /// Calls that the caller may make.
     pub right: Right,
+    /// Identity of the caller.
     pub holder: Holder,
 }
 
@@ -79,6 +82,7 @@ pub struct KeyEntry {
 }
 
 impl KeyEntry {
+    /// Returns what the key grants.
     pub fn grant(&self) -> Grant {
         let scope = Scope::Folders(self.roots.clone().into());
         // Identified by hash, because the name of a revoked key may be reused.
@@ -199,6 +203,10 @@ fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>
     replace(&path, &serde_json::to_vec_pretty(&keys).map_err(Error::internal)?)
 }
 
+/// Reads the key table; one that is missing is empty.
+///
+/// # Errors
+/// The file cannot be read or understood.
 pub fn read(path: &Path) -> Result<Vec<KeyEntry>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,

@@ -1,10 +1,10 @@
 //! Sample values of the model types, for the tests of this workspace.
 
 use crate::model::{
-    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, Coverage, Document, FileKind, FileRecord,
-    FileState, FoundFile, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseState, Phase, PrivacyMode,
-    QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn, TableGroup, TableLeftOut, TableResponse,
-    TableRow, TableValue, Upkeep, WatchReport,
+    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, Coverage, Document, FileKind,
+    FileRecord, FileState, FoundFile, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason,
+    Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn, TableGroup,
+    TableLeftOut, TableResponse, TableRow, TableValue, Upkeep, WatchReport,
 };
 
 /// Returns an answer with one hit and every field set.

@@ -216,6 +216,32 @@ pub struct ProofRecord {
     pub latency: Option<Duration>,
 }
 
+impl ProofRecord {
+    /// Adds the next event.
+    pub fn add(&mut self, event: &LlmStreamEvent) {
+        self.events += 1;
+        self.seal = seal(&self.seal, event);
+        match event {
+            LlmStreamEvent::Started { task_id, .. } => self.task_id = Some(task_id.clone()),
+            LlmStreamEvent::Metrics { latency_ms, usage, .. } => {
+                self.latency = latency_ms.map(Duration::from_millis).or(self.latency);
+                self.usage = usage.unwrap_or(self.usage);
+            }
+            LlmStreamEvent::Completed { finish_reason } => self.finish_reason = Some(*finish_reason),
+            _ => (),
+        }
+    }
+}
+
+/// Returns the hash chain extended by one event.
+pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before.as_bytes());
+    hasher.update(b"\n");
+    hasher.update(serde_json::to_string(event).unwrap_or_default().as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

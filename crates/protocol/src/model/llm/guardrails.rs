@@ -79,6 +79,7 @@ pub struct StopFilter {
 }
 
 impl StopFilter {
+    /// Creates a filter for these stop sequences.
     pub fn new(stops: &[String]) -> StopFilter {
         StopFilter { stops: stops.to_vec(), held: String::new() }
     }

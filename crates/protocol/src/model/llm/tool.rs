@@ -50,6 +50,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
+    /// Creates an error of a kind.
     pub fn new(kind: ToolFault, message: impl Into<String>) -> ToolError {
         ToolError { kind, message: message.into() }
     }

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, ToolSpec};
+use crate::model::{
+    GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, ToolSpec,
+};
 use crate::proto::json::{self, MAX_JSON};
 use crate::proto::wire;
 
@@ -104,6 +106,15 @@ impl From<GraphQuestion> for wire::QueryGraphRequest {
     }
 }
 
+impl TryFrom<wire::GraphTool> for ToolSpec {
+    type Error = Error;
+
+    fn try_from(it: wire::GraphTool) -> Result<ToolSpec> {
+        let parameters = json::inner("parameters_json", &it.parameters_json, MAX_JSON)?;
+        Ok(ToolSpec { name: it.name, description: it.description, parameters })
+    }
+}
+
 /// Maximum size of a request, in bytes: a graph of a million edges as JSON, with little more than their ends.
 pub const MAX_GRAPH: usize = 64 << 20;
 /// Reserve for the rest of the message, such as the name.
@@ -121,21 +132,6 @@ pub fn check_size(bytes: u64, place: &str) -> Result<()> {
     let text = format!("{place} has {bytes} bytes; the limit of one graph import is {most}");
     Err(Error::new(ErrorCode::ResourceExhausted, text).hint(
         "split it, and import each part with its own --name: edges may refer to nodes of other parts by their keys",
-    ))
-}
-
-/// Makes sure that a graph of so many bytes, out of `place`, can be sent at all.
-///
-/// # Errors
-/// `ResourceExhausted`, with what to do instead.
-pub fn check_size(bytes: u64, place: &str) -> Result<()> {
-    let most = (MAX_GRAPH - AROUND_GRAPH) as u64;
-    if bytes <= most {
-        return Ok(());
-    }
-    let text = format!("{place} has {bytes} bytes; a graph is taken in by at most {most} bytes at a time");
-    Err(Error::new(ErrorCode::ResourceExhausted, text).hint(
-        "split it, and import each part with a --name of its own: an edge may name the nodes of another part by their keys",
     ))
 }
 
