@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::tools::{ToolFault, registry};
+use super::tools::registry;
 use super::*;
 use crate::error::{Error, ErrorCode};
 use crate::model::{PrivacyMode, Redaction, ToolSpec};
@@ -421,7 +421,7 @@ async fn stream_summary_has_lines_and_hash_chain() {
     assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
     assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
     let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };
-    assert_ne!(stream::seal("", &one), stream::seal("x", &one));
+    assert_ne!(crate::model::llm::event::seal("", &one), crate::model::llm::event::seal("x", &one));
 }
 
 #[tokio::test]

@@ -149,6 +149,8 @@ fn told(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn spec(name: &str) -> ToolSpec {

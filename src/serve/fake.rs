@@ -11,12 +11,10 @@ use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::samples::{answer, document, file, job, status, table};
 use crate::model::{
-    Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind,
-    CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest,
-    GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
-    PauseReason, PauseRequest, PauseState, Phase, Place, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit,
-    SimilarRequest, Status, SyncReport, SyncRequest, TableCell, TableColumn, TableGroup, TableLeftOut, TableRequest,
-    TableResponse, TableRow, TableValue, Upkeep, WatchReport,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GraphRequest, GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, Pause,
+    PauseReason, PauseRequest, PauseState, Place, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport,
+    SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::Service;
 

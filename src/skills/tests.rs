@@ -19,7 +19,7 @@ impl Room {
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a.png"), "a picture").unwrap();
         let hash = warehouse::hash(&File::open(root.join("a.png")).unwrap()).unwrap();
-        let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
+        let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
         let evidence = Arc::new(EvidenceCache::open(&root.join("evidence.sqlite"), 1 << 20).unwrap());
         Room { folder, record, evidence }
     }

@@ -132,7 +132,7 @@ impl Streams {
         let events = sent(world, head.as_bytes());
         events.peek(&mut [0; 16]).unwrap();
         let follow = |arguments: &[&str]| {
-            let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+            let mut command = world.command(crate::harness::vic_program());
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             command.spawn().unwrap()
         };

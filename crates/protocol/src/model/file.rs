@@ -311,39 +311,6 @@ impl FileRecord {
     pub fn absolute(&self) -> PathBuf {
         self.root.join(&self.found.path)
     }
-
-    /// Creates the record of an indexed file with this content hash.
-    #[cfg(test)]
-    pub fn for_test(root: &Path, name: &str, kind: FileKind, hash: ContentHash) -> FileRecord {
-        let found = FoundFile {
-            path: name.into(),
-            size: 1,
-            modified_ns: 0,
-            changed_ns: 0,
-            created_ns: None,
-            inode: 1,
-            device: 1,
-            mode: 0o644,
-            uid: 0,
-            skip: None,
-        };
-        FileRecord {
-            id: 7,
-            root_id: 1,
-            root: root.to_path_buf(),
-            found,
-            extension: name.rsplit('.').next().unwrap_or_default().into(),
-            kind,
-            media_type: String::new(),
-            owner: String::new(),
-            hash: Some(hash),
-            state: FileState::Indexed,
-            reason: None,
-            detail: String::new(),
-            chunks: 1,
-            tries: 1,
-        }
-    }
 }
 
 /// Embedded items and dates of a file, beside its text.

@@ -1,10 +1,12 @@
 //! Sample values of the model types, for the tests of this workspace.
 
+use std::path::Path;
+
 use crate::model::{
-    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, Coverage, Document, FileKind,
-    FileRecord, FileState, FoundFile, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason,
-    Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn, TableGroup,
-    TableLeftOut, TableResponse, TableRow, TableValue, Upkeep, WatchReport,
+    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, ContentHash, Coverage, Document,
+    FileKind, FileRecord, FileState, FoundFile, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
+    PauseReason, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn,
+    TableGroup, TableLeftOut, TableResponse, TableRow, TableValue, Upkeep, WatchReport,
 };
 
 /// Returns an answer with one hit and every field set.
@@ -235,5 +237,37 @@ pub fn table(path: &str) -> TableResponse {
         result: vec![value],
         warnings: vec!["1 cell is no number".into()],
         truncated: false,
+    }
+}
+
+/// Returns the record of an indexed file with this content hash.
+pub fn indexed_file(root: &Path, name: &str, kind: FileKind, hash: ContentHash) -> FileRecord {
+    let found = FoundFile {
+        path: name.into(),
+        size: 1,
+        modified_ns: 0,
+        changed_ns: 0,
+        created_ns: None,
+        inode: 1,
+        device: 1,
+        mode: 0o644,
+        uid: 0,
+        skip: None,
+    };
+    FileRecord {
+        id: 7,
+        root_id: 1,
+        root: root.to_path_buf(),
+        found,
+        extension: name.rsplit('.').next().unwrap_or_default().into(),
+        kind,
+        media_type: String::new(),
+        owner: String::new(),
+        hash: Some(hash),
+        state: FileState::Indexed,
+        reason: None,
+        detail: String::new(),
+        chunks: 1,
+        tries: 1,
     }
 }

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn undecodable_message_is_invalid_argument() {
-        let code = |status: Status| Status::from_header_map(whose(status.into_http()).headers()).unwrap().code();
+        let code = |status: Status| Status::from_header_map(whose(status.into_http::<()>()).headers()).unwrap().code();
         assert_eq!(code(Status::internal("failed to decode Protobuf message")), Code::InvalidArgument);
         assert_eq!(code(from_error(Error::internal("a defect"))), Code::Internal);
         assert_eq!(code(from_error(Error::not_found("no such job"))), Code::NotFound);

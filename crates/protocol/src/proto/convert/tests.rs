@@ -5,9 +5,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use prost::Message;
 
-use crate::model::*;
+use crate::model::{samples, *};
 use crate::proto::convert::*;
-use crate::serve::fake;
 
 /// Encodes and decodes a value, and expects it unchanged.
 pub(super) fn check<M, W>(value: M)
@@ -293,7 +292,7 @@ proptest! {
 
     #[test]
     fn non_utf8_paths_round_trip(root in path(), path in path(), under in of(path())) {
-        let mut file = fake::file();
+        let mut file = samples::file();
         file.root = root;
         file.found.path = path;
         check::<FileRecord, wire::FileRecord>(file);
@@ -303,9 +302,9 @@ proptest! {
 
 #[test]
 fn files_documents_and_filters_round_trip() {
-    check::<Document, wire::Document>(fake::document());
+    check::<Document, wire::Document>(samples::document());
     for reason in Reason::ALL {
-        let mut file = fake::file();
+        let mut file = samples::file();
         (file.found.skip, file.reason, file.hash, file.found.created_ns) = (Some(reason), Some(reason), None, None);
         check::<FileRecord, wire::FileRecord>(file);
     }
@@ -390,12 +389,12 @@ fn tables_round_trip() {
         decimal: Some(",".into()),
         head_rows: Some(0),
     });
-    check::<TableResponse, wire::TableResponse>(fake::table("/w/a.csv"));
+    check::<TableResponse, wire::TableResponse>(samples::table("/w/a.csv"));
 }
 
 #[test]
 fn metadata_order_is_kept() {
-    let hit = fake::answer("x").hits.remove(0);
+    let hit = samples::answer("x").hits.remove(0);
     let back = SearchHit::try_from(wire::SearchHit::from(hit.clone())).unwrap();
     let keys = |hit: &SearchHit| hit.metadata.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&back), keys(&hit));
@@ -403,7 +402,7 @@ fn metadata_order_is_kept() {
 
 #[test]
 fn missing_or_unknown_wire_values_are_named() {
-    let full = wire::JobSnapshot::from(fake::job(JobState::Running, 1));
+    let full = wire::JobSnapshot::from(samples::job(JobState::Running, 1));
     for (wrong, name) in [
         (wire::JobSnapshot { request: None, ..full.clone() }, "request"),
         (wire::JobSnapshot { state: 0, ..full.clone() }, "state"),
