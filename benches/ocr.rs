@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use vic::embed::models::ModelStore;
 use vic::error::{Error, IoContext, Result};
-use vic::skills::ocr::{self, Ocr, picture};
+use vic::skills::ocr::{self, Ocr, image_decoder};
 
 struct Options {
     out: Option<PathBuf>,
@@ -88,8 +88,8 @@ fn run(options: &Options) -> Result<()> {
         let start = Instant::now();
         let mut text = String::new();
         let mut report = serde_json::json!({ "file": name });
-        for number in 0..picture::pages(&bytes) {
-            match picture::decode(&bytes, number) {
+        for number in 0..image_decoder::pages(&bytes) {
+            match image_decoder::decode(&bytes, number) {
                 Ok(pixels) => {
                     let page = ocr.read(&pixels)?;
                     text.push_str(&page.text());

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use vic::config::WalkConfig;
-use vic::warehouse::{Leash, Rules, walk};
+use vic::files::{Leash, Rules, walk};
 
 use measure::{Outcome, argument, measure, number, tree};
 

@@ -8,7 +8,7 @@ use crate::agent::assistant::Assistant;
 use crate::agent::choice::Choice;
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room::Room;
-use crate::embed::addresses;
+use crate::embed::redact_hosts;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::LlmStreamEvent;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
@@ -72,7 +72,7 @@ impl Assistant {
 fn told(backend: BackendKind, error: Error) -> Error {
     // What is wrong with a request, vic itself says.
     if backend != BackendKind::Command || error.code == ErrorCode::InvalidArgument {
-        return addresses::hide(error);
+        return redact_hosts::hide(error);
     }
     tracing::warn!(%error, "the command that is the model failed");
     Error { message: FAILED.into(), hint: None, ..error }

@@ -140,7 +140,7 @@ fn chosen(response: PluginResponse) -> (Value, Value) {
         return (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }));
     };
     // One that cannot be read is refused by the tool, with its place.
-    let axql = graph::ir::read(&ir).map_or_else(|_| response.axql.unwrap_or_default(), |it| it.to_string());
+    let axql = graph::query::ir::read(&ir).map_or_else(|_| response.axql.unwrap_or_default(), |it| it.to_string());
     (json!({ "kind": "axql", "axql": axql, "query_ir_v1": ir }), json!({ "query_ir_v1": ir }))
 }
 

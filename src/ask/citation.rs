@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 
+use crate::files::{self, OpenProblem};
 use crate::model::{Anchor, FileRecord};
-use crate::warehouse::{self, OpenProblem};
 
 /// How a hit stands to the file as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Standing {
 
 /// Looks at the file, and where its format allows reads the passage again.
 pub(crate) fn check(record: &FileRecord, anchor: &Anchor, passage: &str) -> Standing {
-    let mut file = match warehouse::open_beneath(&record.root, &record.found.path) {
+    let mut file = match files::open_beneath(&record.root, &record.found.path) {
         Ok(file) => file,
         Err(OpenProblem::Gone) => return Standing::Gone,
         Err(OpenProblem::Bad(_)) => return Standing::Changed,
@@ -55,13 +55,13 @@ pub(crate) fn check(record: &FileRecord, anchor: &Anchor, passage: &str) -> Stan
 /// Says whether a quotation stands in the file as it is now: at its bytes where the text is the file's own; elsewhere the
 /// file has to be, bit for bit, the one that it was copied from.
 pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) -> bool {
-    let Ok(mut file) = warehouse::open_beneath(&record.root, &record.found.path) else { return false };
+    let Ok(mut file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     if let (true, None, Some(start), Some(end)) = (anchor.verbatim, &anchor.member, anchor.byte_start, anchor.byte_end)
     {
         return read_at(&mut file, start, end.saturating_sub(start))
             .is_some_and(|bytes| memchr::memmem::find(&bytes, quote.as_bytes()).is_some());
     }
-    record.hash.as_ref().is_some_and(|hash| warehouse::hash(&file).is_ok_and(|now| now == *hash))
+    record.hash.as_ref().is_some_and(|hash| files::hash(&file).is_ok_and(|now| now == *hash))
 }
 
 /// Says whether a passage, or a part of one, stands in the file as it is now. A part is looked for in the bytes of the whole,

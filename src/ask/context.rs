@@ -6,9 +6,9 @@ use std::ops::Range;
 use crate::ask::grep::{MAX_LINE_BYTES, read_at};
 use crate::ask::window::censored;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::model::{Anchor, FileRecord, GrepRequest, Redaction};
 use crate::secrets::{Censor, Columns, LONGEST};
-use crate::warehouse;
 
 /// Lines on each side of a found one.
 const MAX_CONTEXT: u32 = 50;
@@ -77,7 +77,7 @@ impl Context {
         redaction: Redaction,
     ) -> Option<(Vec<String>, Vec<String>)> {
         let (start, end) = (anchor.byte_start?, anchor.byte_end?);
-        let mut file = warehouse::open_beneath(&record.root, &record.found.path).ok()?;
+        let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
         // A secret may begin long before the first line that is shown.
         let around = REACH + LONGEST as u64;
         let from = start.saturating_sub(around);

@@ -17,12 +17,12 @@ use crate::ask::citation::Standing;
 use crate::ask::context::Context;
 use crate::ask::{Asker, PATIENCE, citation, hit};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::model::{
     Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Places, Redaction, printed,
 };
 use crate::secrets::{self, Censor};
 use crate::store::FileSet;
-use crate::warehouse;
 
 /// Lines when the request names no limit.
 const DEFAULT_LIMIT: u32 = 1_000;
@@ -203,7 +203,7 @@ fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
 /// the piece does not stand there any more, or the rest cannot be read, or holds what is blacked out.
 fn whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redaction) -> Option<(String, usize)> {
     let (start, end) = (anchor.byte_start?, anchor.byte_end?);
-    let mut file = warehouse::open_beneath(&record.root, &record.found.path).ok()?;
+    let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
     let from = start.saturating_sub(MAX_LINE_BYTES as u64);
     let bytes = read_at(&mut file, from..end + MAX_LINE_BYTES as u64)?;
     let (piece, after) = ((start - from) as usize, (end - from) as usize);

@@ -41,15 +41,15 @@ use crate::ask::hit::Found;
 use crate::ask::terms::Terms;
 use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::embed::addresses;
+use crate::embed::redact_hosts;
 use crate::error::{Error, Result};
 use crate::index::{Index, Served};
-use crate::librarian::{self, Librarian};
 use crate::llm::{self, LlmClient, Task};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, Redaction, ResponseStats,
     Scope, SearchHit,
 };
+use crate::planner::{self, Librarian};
 use crate::skills::Skills;
 use crate::store::FileSet;
 
@@ -251,8 +251,8 @@ impl Asker {
         let plan = QueryPlan { privacy_mode: wanted, ..planned.plan };
         warnings.extend(planned.warnings.iter().map(|it| self.told(it)));
         let mut filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
-        if librarian::is_mail(&filter.extensions) {
-            filter.with_inner_names = librarian::asks_for_attachments(&plan.raw_user_text);
+        if planner::is_mail(&filter.extensions) {
+            filter.with_inner_names = planner::asks_for_attachments(&plan.raw_user_text);
             filter.mail_dates = filter.modified_after_ns.is_some() || filter.modified_before_ns.is_some();
         }
         if filter.mail_dates {
@@ -285,7 +285,7 @@ impl Asker {
         if self.scope.is_all() {
             return text.to_string();
         }
-        let told = addresses::hidden(text);
+        let told = redact_hosts::hidden(text);
         if told != text {
             tracing::warn!("a question went without its server: {text}");
         }

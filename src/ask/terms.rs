@@ -10,8 +10,8 @@ use crate::ask::{numbers, phrase};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::index::blocking;
-use crate::librarian::syntax;
 use crate::model::{FileFilter, FileId};
+use crate::planner::syntax;
 use crate::store::{FileSet, Store};
 
 /// Most conditions of one question: each is a bit.

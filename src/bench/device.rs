@@ -2,7 +2,7 @@
 
 use crate::config::{Config, EmbedDevice};
 use crate::embed::models::ModelStore;
-use crate::embed::onnx::card;
+use crate::embed::onnx::cuda;
 use crate::error::Result;
 
 /// Says what in-process models are measured on. Asked for a graphics card that cannot be used, it is an error; with
@@ -14,7 +14,7 @@ pub fn choose(device: EmbedDevice, config: &Config, fall_back: bool) -> Result<(
     if device == EmbedDevice::Cpu {
         return Ok((device, None));
     }
-    match card::runtime(&ModelStore::new(config.model_dirs.clone())) {
+    match cuda::runtime(&ModelStore::new(config.model_dirs.clone())) {
         Ok(_) => Ok((device, None)),
         Err(error) if fall_back => {
             let said = format!("{}; measured on the processor instead, as --fallback allows", error.message);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::warehouse::{self, Leash, Rules, WalkReport};
+use crate::files::{self, Leash, Rules, WalkReport};
 
 /// A folder with the files in it that may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Folder {
         let (root, only) = place(path)?;
         let mut files = Vec::new();
         let rules = Rules::new(&config.walk)?;
-        let walked = warehouse::walk(&root, &rules, only.as_deref(), &Leash::default(), |found| {
+        let walked = files::walk(&root, &rules, only.as_deref(), &Leash::default(), |found| {
             if found.skip.is_none() && wanted(&found.path) {
                 files.push((found.path, found.size));
             }
@@ -72,7 +72,7 @@ fn place(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::warehouse::WalkProblem;
+    use crate::files::WalkProblem;
 
     /// A configuration that keeps to a folder.
     pub(crate) fn config(dir: &Path) -> Config {

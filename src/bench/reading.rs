@@ -16,9 +16,9 @@ use crate::config::Config;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::{self, PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
+use crate::files::{OpenProblem, open_beneath};
 use crate::index::ocr_tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits, FileKind, Reason};
-use crate::warehouse::{OpenProblem, open_beneath};
 use crate::{client, skills};
 
 /// Seconds that one file of many pictures may take: the reader goes on where it stopped with the next call.

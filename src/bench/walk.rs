@@ -11,7 +11,7 @@ use crate::bench::usage::Usage;
 use crate::catalog::{Belief, Catalog};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::warehouse::{self, Leash, Rules, WalkReport};
+use crate::files::{self, Leash, Rules, WalkReport};
 
 /// Walks a folder `runs` times after one to warm up, then takes it into a new catalog in a temporary folder as often, each
 /// time with a rescan. Speed and times are those of the walk alone, the seconds of a cold scan and a rescan have both. The
@@ -54,7 +54,7 @@ fn with_catalog(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
         let id = catalog.add_root(root)?.id;
         let scan = || {
             let mut found = Vec::new();
-            let report = warehouse::walk(root, rules, None, &Leash::default(), |file| found.push(file))?;
+            let report = files::walk(root, rules, None, &Leash::default(), |file| found.push(file))?;
             catalog.apply_scan(id, None, found, &report.unreadable, report.complete, Belief::All).map(|_| ())
         };
         cold.push(times_of(1, scan)?.percentile(50) / 1_000.0);
@@ -75,7 +75,7 @@ fn times_of(runs: usize, work: impl Fn() -> Result<()>) -> Result<Times> {
 }
 
 fn walk(root: &Path, rules: &Rules) -> Result<WalkReport> {
-    warehouse::walk(root, rules, None, &Leash::default(), |_| ())
+    files::walk(root, rules, None, &Leash::default(), |_| ())
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_KIB};
-use crate::catalog::row::path_of;
-use crate::catalog::{Catalog, aside};
+use crate::catalog::files::row::path_of;
+use crate::catalog::{Catalog, quarantine};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, FileId, GraphPart, GraphSource};
 
@@ -59,7 +59,7 @@ impl GraphStore {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<GraphStore> {
-        Ok(GraphStore { database: aside::open_or_begin_anew(path, &FORMAT)? })
+        Ok(GraphStore { database: quarantine::open_or_begin_anew(path, &FORMAT)? })
     }
 
     /// Returns the path of the corrupt graph that this one replaced when it was opened.

@@ -8,56 +8,43 @@
 //! counted try has to survive the crash that it causes. Scans and marks come in batches, so that a sync is paid once per
 //! batch.
 
-mod aside;
-mod audit;
-mod awaiting;
-mod corpus;
+mod caches;
+mod corpus_db;
+mod files;
+mod logs;
+mod quarantine;
 mod database;
-mod evidence;
-mod filter;
 mod graph;
-mod jobs;
-mod mark;
-mod names;
-mod owners;
-mod query;
-mod readings;
-mod reconcile;
-mod rescue;
-mod root;
-mod row;
-mod scan;
-mod session;
-mod sieve;
-mod transcripts;
-mod vectors;
+mod recovery;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
 
-pub use aside::put_database_aside;
-pub use audit::AuditLog;
-pub use corpus::{BookedJob, BookedResult, CorpusBook};
+pub use crate::catalog::caches::evidence::{EvidenceCache, EvidenceKey};
+pub use crate::catalog::caches::vectors::{Key as VectorKey, VectorCache};
+pub use crate::catalog::corpus_db::sessions::SessionFile;
+pub use crate::catalog::corpus_db::store::{BookedJob, BookedResult, CorpusBook};
+pub use crate::catalog::files::name_index::{NameWord, Named, name_words};
+pub use crate::catalog::files::query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
+pub use crate::catalog::files::roots::ROOT_CURE;
+pub use crate::catalog::files::row_predicate::{Cell, Column, SievedRow};
+pub use crate::catalog::files::scan::{Belief, Look, ScanOutcome, Walked};
+pub use crate::catalog::files::transitions::{
+    AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope,
+};
+pub use crate::catalog::logs::audit::AuditLog;
+pub use crate::catalog::logs::jobs::Jobs;
+pub use crate::catalog::logs::transcripts::TranscriptLog;
+pub use crate::catalog::quarantine::put_database_aside;
+pub use crate::catalog::recovery::Rescue;
+pub(crate) use crate::catalog::recovery::listed_roots;
 pub use database::{check_database, flush_database};
-pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
-pub use jobs::Jobs;
-pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
-pub use names::{NameWord, Named, name_words};
-pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
-pub use rescue::Rescue;
-pub(crate) use rescue::listed_roots;
-pub use root::ROOT_CURE;
-pub use scan::{Belief, Look, ScanOutcome, Walked};
-pub use session::SessionFile;
-pub use sieve::{Cell, Column, SievedRow};
-pub use transcripts::TranscriptLog;
-pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format, LOOKED_UP_KIB};
-use crate::catalog::owners::Owners;
+use crate::catalog::files::owners::Owners;
 use crate::error::Result;
 
 /// A catalog up to this size, about 150,000 files, is checked at every start: that takes 0.1 s.

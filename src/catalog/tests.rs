@@ -1,9 +1,9 @@
-mod awaiting;
+mod pending_vectors;
 mod coverage;
-mod found;
-mod marks;
-mod moves;
-mod names;
+mod queries;
+mod transitions;
+mod renames;
+mod name_index;
 mod removal;
 
 use std::collections::HashSet;
@@ -17,10 +17,10 @@ use rusqlite::{StatementStatus, params};
 
 use super::*;
 use crate::config::WalkConfig;
+use crate::files::{Leash, Rules, walk};
 use crate::model::{
     ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope,
 };
-use crate::warehouse::{Leash, Rules, walk};
 
 /// The deletion policy of the index, with every file system mounted.
 const CAREFUL: Belief<'static> = Belief::Careful(&|_, _| false);

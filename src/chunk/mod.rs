@@ -6,7 +6,7 @@
 //! headings, `pack` chooses the boundaries of chunks, `build` writes text and anchor of a chunk.
 
 mod build;
-mod found;
+mod skill_parts;
 mod pack;
 mod section;
 mod segment;
@@ -117,7 +117,8 @@ impl Chunker {
     /// Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each heading path
     /// begins with `skill`, which is not part of the text.
     pub fn chunk_found(&self, document: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
-        let mut chunks: Vec<Chunk> = found::parts(document).iter().flat_map(|part| self.chunk(part, hash)).collect();
+        let mut chunks: Vec<Chunk> =
+            skill_parts::parts(document).iter().flat_map(|part| self.chunk(part, hash)).collect();
         for (ordinal, chunk) in (first_ordinal..).zip(&mut chunks) {
             chunk.ordinal = ordinal;
             chunk.id = self.id(hash, ordinal);

@@ -3,7 +3,7 @@
 use vic_cli::output::Printer;
 use vic_cli::text::visible_json;
 
-use crate::contract::{help, schema};
+use crate::corpus::api::{help, schema};
 use crate::error::Result;
 
 /// Arguments of `vic corpus`.

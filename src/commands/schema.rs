@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 
-use crate::contract;
+use crate::corpus;
 use crate::error::{Error, Result};
 use crate::serve::schema;
 use vic_cli::output::Printer;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 /// Prints.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     if args.name == CONTRACT {
-        return printer.json(&contract::schema::all());
+        return printer.json(&corpus::api::schema::all());
     }
     let schema = schema::schema(&args.name).ok_or_else(|| Error::not_found(format!("no schema `{}`", args.name)))?;
     printer.json(&schema)

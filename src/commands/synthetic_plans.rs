@@ -7,7 +7,7 @@ use chrono::{Local, NaiveDate};
 
 use crate::config::Config;
 use crate::error::{Error, IoContext, Result};
-use crate::librarian;
+use crate::planner;
 use vic_cli::output::Printer;
 
 /// Where the lines go when nothing else is said and the folder exists.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
         }
     };
     let today = args.today.unwrap_or_else(|| Local::now().date_naive());
-    let examples = librarian::synthetic_plans(args.count as usize, args.seed, today)?;
+    let examples = planner::synthetic_plans(args.count as usize, args.seed, today)?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Beside its place first, so that a file that is there already is replaced whole or not at all.
     let mut file = tempfile::NamedTempFile::new_in(folder).at("write", &path)?;

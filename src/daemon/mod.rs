@@ -1,13 +1,13 @@
 //! Turns a configuration into a running process: directories, lock, parts, listeners, signals.
 
 mod doctor;
-mod member;
-mod privacy;
+mod archive_member;
+mod privacy_check;
 mod process;
 mod service;
-mod socket;
-mod stores;
-mod view;
+mod endpoint_files;
+mod databases;
+mod scoped_view;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use crate::agent::{Assistant, GraphTools};
 use crate::ask::Asker;
 use crate::catalog::{EvidenceCache, TranscriptLog};
 use crate::config::Config;
-use crate::contract::{self, Contract};
-use crate::daemon::stores::Stores;
+use crate::corpus::Contract;
+use crate::daemon::databases::Stores;
 use crate::data_dir::lock::DataLock;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
@@ -32,15 +32,15 @@ use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::graph::{GraphService, Reads};
 use crate::index::{Index, Parts};
 use crate::llm::{self, Task};
-use crate::machine;
 use crate::model::{Holder, MemoryCap, Scope};
 use crate::serve::{self, Access, Listeners};
 use crate::skills::Skills;
+use crate::{corpus, machine};
 
 pub use crate::daemon::doctor::doctor;
+use crate::daemon::endpoint_files::OwnFile;
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
-use crate::daemon::socket::OwnFile;
 pub use crate::data_dir::lock::holder;
 
 /// How long shutdown waits for the commit in progress.
@@ -63,12 +63,12 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
     let mut lock = own_directory(&config)?;
-    socket::forget_address(&config.address_path())?;
-    socket::make_room(&config.socket_path()).await?;
+    endpoint_files::forget_address(&config.address_path())?;
+    endpoint_files::make_room(&config.socket_path()).await?;
     process::private_dir(&config.db_path)?;
     lock.hold_index(&config.db_path)?;
     let access = Access::open(&config)?;
-    privacy::check(&config)?;
+    privacy_check::check(&config)?;
     process::raise_file_limit();
     process::leave_no_core();
     crate::store::start_pool().await;
@@ -80,7 +80,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let listen = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     let facts = facts(&config, listen, &access);
     let daemon = Arc::new(assemble(&config, program, stores, embedder, facts, shutdown).await?);
-    let address = socket::write_address(&config.address_path(), &listen.to_string())?;
+    let address = endpoint_files::write_address(&config.address_path(), &listen.to_string())?;
     debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve_to_the_end(daemon, listeners, access, &config, &lock).await;
@@ -118,13 +118,13 @@ async fn assemble(
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    stores::report(rescue, &index);
-    stores::report_loss(&index, "the list of jobs", old_jobs.as_deref());
-    stores::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
-    stores::report_loss(&index, "the audit log", audit.set_aside());
+    databases::report(rescue, &index);
+    databases::report_loss(&index, "the list of jobs", old_jobs.as_deref());
+    databases::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
+    databases::report_loss(&index, "the audit log", audit.set_aside());
     let facts = Facts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
     let asker = Asker::new(config, catalog.clone(), index.clone(), skills(config, skill_pool, evidence, models)?)?;
-    let contract = Contract::new(contract::Parts {
+    let contract = Contract::new(corpus::Parts {
         catalog: catalog.clone(),
         index: index.clone(),
         pool: pool.clone(),
@@ -161,8 +161,8 @@ fn graph_and_assistant(config: &Config, reads: Reads, end: CancellationToken) ->
     let (index, witness) = (reads.index.clone(), Arc::new(reads.asker.clone()));
     let graph = GraphService::open(&config.graph_path(), Some(reads), end)?;
     let transcripts = TranscriptLog::open(&config.transcripts_path())?;
-    stores::report_loss(&index, "imported graphs", graph.set_aside());
-    stores::report_loss(&index, "the log of agents", transcripts.set_aside());
+    databases::report_loss(&index, "imported graphs", graph.set_aside());
+    databases::report_loss(&index, "the log of agents", transcripts.set_aside());
     let assistant = Assistant::new(config, Arc::new(GraphTools(graph.clone())), witness, Some(transcripts));
     Ok((graph, assistant))
 }
@@ -250,7 +250,7 @@ fn memory_caps(pool: &WorkerPool, skills: &WorkerPool) -> Vec<MemoryCap> {
 
 /// Opens both listeners.
 async fn bind(config: &Config) -> Result<(Listeners, OwnFile)> {
-    let (unix, socket) = socket::bind(&config.socket_path()).await?;
+    let (unix, socket) = endpoint_files::bind(&config.socket_path()).await?;
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
         Error::new(ErrorCode::Unavailable, format!("cannot listen on `{}`: {error}", config.listen))
             .hint("set VIC_LISTEN to another address, e.g. 127.0.0.1:0 for any free port")

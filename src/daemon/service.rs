@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Assistant;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
-use crate::contract::Contract;
-use crate::daemon::member::{self, Named};
+use crate::corpus::Contract;
+use crate::daemon::archive_member::Named;
 use crate::daemon::process::Memory;
-use crate::daemon::view;
-use crate::embed::{Embedder, addresses};
+use crate::daemon::{archive_member, scoped_view};
+use crate::embed::{Embedder, redact_hosts};
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
+use crate::files::{OpenProblem, open_beneath};
 use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
@@ -32,7 +33,6 @@ use crate::model::{
 };
 use crate::serve::Service;
 use crate::table;
-use crate::warehouse::{OpenProblem, open_beneath};
 
 /// Facts that are constant while the daemon runs.
 #[derive(Clone, Debug)]
@@ -116,30 +116,30 @@ impl Service for Daemon {
 
     async fn start_index(&self, mut request: IndexRequest) -> Result<JobSnapshot> {
         self.locate(request.paths.iter_mut().collect()).await?;
-        let request = view::request(&self.scope, request).await?;
-        Ok(view::masked(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
+        let request = scoped_view::request(&self.scope, request).await?;
+        Ok(scoped_view::masked(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
-        view::known(&self.scope, self.index.job(job_id), job_id)?;
-        Ok(view::watched(&self.scope, self.index.watch_job(job_id)?))
+        scoped_view::known(&self.scope, self.index.job(job_id), job_id)?;
+        Ok(scoped_view::watched(&self.scope, self.index.watch_job(job_id)?))
     }
 
     async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
-        view::known(&self.scope, self.index.job(job_id), job_id)
+        scoped_view::known(&self.scope, self.index.job(job_id), job_id)
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
         // Jobs outside the scope are removed before the list is truncated.
-        let most = if self.scope.is_all() { limit } else { view::MAX_JOBS };
-        let mut jobs = view::jobs(&self.scope, self.index.jobs(most)?);
+        let most = if self.scope.is_all() { limit } else { scoped_view::MAX_JOBS };
+        let mut jobs = scoped_view::jobs(&self.scope, self.index.jobs(most)?);
         jobs.truncate(limit as usize);
         Ok(jobs)
     }
 
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
-        view::known(&self.scope, self.index.job(job_id), job_id)?;
-        Ok(view::masked(&self.scope, self.index.cancel_job(job_id)?))
+        scoped_view::known(&self.scope, self.index.job(job_id), job_id)?;
+        Ok(scoped_view::masked(&self.scope, self.index.cancel_job(job_id)?))
     }
 
     fn own_jobs(&self) -> Result<Vec<String>> {
@@ -199,7 +199,7 @@ impl Service for Daemon {
             memory_caps: self.facts.memory_caps.clone(),
             roots,
             coverage,
-            running_jobs: view::jobs(&self.scope, self.index.running_jobs()),
+            running_jobs: scoped_view::jobs(&self.scope, self.index.running_jobs()),
             degraded,
             auth_enabled: self.facts.auth_enabled,
             upkeep: Upkeep {
@@ -211,7 +211,7 @@ impl Service for Daemon {
                 disk_free_bytes: self.index.room(),
             },
         };
-        Ok(view::status(&self.scope, status))
+        Ok(scoped_view::status(&self.scope, status))
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -268,7 +268,7 @@ impl Service for Daemon {
             Ok(vectors)
         }
         .await;
-        embedded.map_err(|error| if self.scope.is_all() { error } else { addresses::hide(error) })
+        embedded.map_err(|error| if self.scope.is_all() { error } else { redact_hosts::hide(error) })
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
@@ -297,7 +297,7 @@ impl Daemon {
         if !path.is_absolute() {
             return Err(below_no_root(name));
         }
-        let (path, member) = member::usual(&path);
+        let (path, member) = archive_member::usual(&path);
         Ok((path, member, Place::default()))
     }
 
@@ -318,7 +318,7 @@ impl Daemon {
     }
 
     async fn meaning(&self, name: &Path) -> Option<Named> {
-        for (path, member) in member::meanings(name) {
+        for (path, member) in archive_member::meanings(name) {
             let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path.clone());
             let locate = move || index::locate(&catalog, &scope, &named).map(drop);
             if index::at_named_file(&path, &self.scope, locate).await.is_ok() {

@@ -19,7 +19,7 @@ use reqwest::{Certificate, Url};
 use tokio::sync::Semaphore;
 
 use crate::catalog::AuditLog;
-use crate::embed::addresses;
+use crate::embed::redact_hosts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AuditRecord, PrivacyMode};
 
@@ -270,7 +270,7 @@ fn client_trusting(
     trusted: &[Certificate],
 ) -> Result<Outbound> {
     let url = parse(url)?;
-    addresses::note(url.host_str().unwrap_or_default());
+    redact_hosts::note(url.host_str().unwrap_or_default());
     let addresses = addresses(&url, mode, purpose)?;
     let mut headers = HeaderMap::new();
     if let Some(key) = key {

@@ -5,27 +5,21 @@
 //! the models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`egress`] checks
 //! every outgoing request.
 
-pub(crate) mod addresses;
+pub(crate) mod redact_hosts;
 mod bert;
-mod calls;
+mod batching;
 pub mod egress;
-mod entry;
-mod fetch;
+mod model_catalog;
+mod download;
 pub mod models;
-mod ollama;
 pub(crate) mod onnx;
-mod openai;
 pub(crate) mod remote;
 mod sample;
-mod served;
-pub(crate) mod tokens;
-
-#[cfg(test)]
-mod remote_tests;
+pub(crate) mod tokenizer;
 
 use std::sync::Arc;
 
-pub use entry::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
+pub use crate::embed::model_catalog::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
 pub use onnx::disable_telemetry;
 pub(crate) use sample::Random;
 pub use sample::{sample_texts, sample_texts_of};
@@ -117,7 +111,7 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
             (open_server(&config.embed, config.privacy_mode).await?, config.limits.redaction)
         }
     };
-    Ok(calls::in_calls_of(config.embed.batch, redaction, embedder))
+    Ok(batching::in_calls_of(config.embed.batch, redaction, embedder))
 }
 
 /// Opens a model on a server: OpenAI-compatible if configured, otherwise Ollama.
@@ -126,7 +120,7 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
 /// As [`open`].
 pub(crate) async fn open_server(config: &EmbedConfig, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
     Ok(match config.backend {
-        EmbedBackend::OpenAi => Arc::new(openai::open(config, mode).await?),
-        EmbedBackend::Ollama | EmbedBackend::Onnx => Arc::new(ollama::open(config, mode).await?),
+        EmbedBackend::OpenAi => Arc::new(remote::openai::open(config, mode).await?),
+        EmbedBackend::Ollama | EmbedBackend::Onnx => Arc::new(remote::ollama::open(config, mode).await?),
     })
 }

@@ -12,9 +12,9 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::embed::entry::{self, ModelEntry, ModelFile, ModelKind};
-use crate::embed::fetch::Fetcher;
-use crate::embed::onnx;
+use crate::embed::download::Fetcher;
+use crate::embed::model_catalog::{ModelEntry, ModelFile, ModelKind};
+use crate::embed::{model_catalog, onnx};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// Name of a user's own catalog in a models directory.
@@ -60,7 +60,7 @@ pub struct ModelStore {
 impl ModelStore {
     /// Creates a store over `dirs`. Only the first is written; all are searched in order.
     pub fn new(dirs: Vec<PathBuf>) -> ModelStore {
-        ModelStore { dirs, index_url: crate::embed::fetch::PACKAGE_INDEX.to_string() }
+        ModelStore { dirs, index_url: crate::embed::download::PACKAGE_INDEX.to_string() }
     }
 
     /// Replaces the public package index.
@@ -75,11 +75,13 @@ impl ModelStore {
     /// # Errors
     /// A `catalog.toml` in a models directory cannot be read or parsed.
     pub fn entries(&self) -> Result<Vec<ModelEntry>> {
-        let mut entries = entry::built_in()?;
+        let mut entries = model_catalog::built_in()?;
         for dir in self.dirs.iter().rev() {
             let path = dir.join(OWN_CATALOG);
             match std::fs::read_to_string(&path) {
-                Ok(text) => entry::merge(&mut entries, entry::parse(&text, &format!("`{}`", path.display()))?),
+                Ok(text) => {
+                    model_catalog::merge(&mut entries, model_catalog::parse(&text, &format!("`{}`", path.display()))?)
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
                 Err(error) => return Err(error).at("read", &path),

@@ -1,6 +1,12 @@
 //! Shared client code of the two kinds of embedding server: batches texts of similar length, retries busy servers,
-//! isolates the text that fails a batch, and checks the answer. The wire formats are in [`crate::embed::ollama`] and
-//! [`crate::embed::openai`], the embedder over either in [`crate::embed::served`].
+//! isolates the text that fails a batch, and checks the answer. The wire formats are in [`crate::embed::remote::ollama`] and
+//! [`crate::embed::remote::openai`], the embedder over either in [`crate::embed::remote::embedder`].
+
+pub(in crate::embed) mod embedder;
+pub(in crate::embed) mod ollama;
+pub(in crate::embed) mod openai;
+#[cfg(test)]
+pub(in crate::embed) mod tests;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,12 +18,12 @@ use serde::de::DeserializeOwned;
 
 use crate::embed::Vector;
 use crate::embed::egress::{self, Outbound};
-use crate::embed::tokens::cut;
+use crate::embed::tokenizer::cut;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
 /// Token budget of one request. Each text counts as long as the longest in the request, because many servers pad. The counts
-/// come from [`crate::embed::tokens::Estimate`], because servers do not expose their tokenizer. Sixteen full-length texts
+/// come from [`crate::embed::tokenizer::Estimate`], because servers do not expose their tokenizer. Sixteen full-length texts
 /// take a server without a graphics card about a second, so a failure costs little and other clients do not wait long.
 const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
 

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::extract::detect::detect;
+use crate::extract::ebooks::{epub, fb2};
+use crate::extract::email::{mime, outlook};
 use crate::extract::formats::Format;
-use crate::extract::head::head;
-use crate::extract::{
-    Input, ReadResult, Sink, archive, code, csv, docx, epub, failure, fb2, html, image, ipynb, json, legacy, mail,
-    markdown, markup, msg, odf, panics, pdf, pptx, redact, rtf, spreadsheet, subtitle, text, xml,
-};
+use crate::extract::office::{docx, legacy, odf, pptx, rtf, spreadsheet};
+use crate::extract::text_formats::{code, csv, light_markup, markdown, notebook, plain, structured, subtitle};
+use crate::extract::text_prefix::head;
+use crate::extract::{Input, ReadResult, Sink, archive, failure, html, image, panic_location, pdf, redact, xml};
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 use crate::secrets::{self, Verdict};
 
@@ -60,7 +61,10 @@ fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -
         Ok(Ok(())) => Ok(sink.finish()),
         Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.finish()),
         Ok(Err(failed)) => keep_what_was_read(sink, failed),
-        Err(_) => keep_what_was_read(sink, failure(Reason::Damaged, format!("its reader panicked{}", panics::place()))),
+        Err(_) => keep_what_was_read(
+            sink,
+            failure(Reason::Damaged, format!("its reader panicked{}", panic_location::place())),
+        ),
     }
 }
 
@@ -107,24 +111,24 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResu
 fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     let mut read_member = |input: Input<'_>, sink: &mut Sink| read(input, sink, tools);
     match format {
-        Format::Text => text::read(head(input, sink), sink),
+        Format::Text => plain::read(head(input, sink), sink),
         Format::Markdown => markdown::read(head(input, sink), sink),
-        Format::Markup => markup::read(head(input, sink), sink),
+        Format::Markup => light_markup::read(head(input, sink), sink),
         Format::Code => code::read(head(input, sink), sink),
         Format::Csv => csv::read(head(input, sink), sink),
-        Format::Structured => json::read(head(input, sink), sink),
+        Format::Structured => structured::read(head(input, sink), sink),
         Format::Subtitle => subtitle::read(head(input, sink), sink),
         Format::Html => html::read(input, sink),
         Format::Xml => xml::read(input, sink),
-        Format::Notebook => ipynb::read(input, sink).or_else(|failed| {
+        Format::Notebook => notebook::read(input, sink).or_else(|failed| {
             sink.problem(failed.detail);
-            json::read(head(input, sink), sink)
+            structured::read(head(input, sink), sink)
         }),
-        Format::Eml => mail::read_eml(input, sink, &mut read_member),
-        Format::Mbox => mail::read_mbox(input, sink, &mut read_member),
+        Format::Eml => mime::read_eml(input, sink, &mut read_member),
+        Format::Mbox => mime::read_mbox(input, sink, &mut read_member),
         Format::Image => image::read(input, sink),
         Format::Pdf => pdf::read(input, sink, tools),
-        Format::Msg => msg::read(input, sink, &mut read_member),
+        Format::Msg => outlook::read(input, sink, &mut read_member),
         Format::Docx => docx::read(input, sink),
         Format::Pptx => pptx::read(input, sink),
         Format::Spreadsheet => spreadsheet::read(input, sink),
@@ -186,7 +190,7 @@ mod tests {
     fn secret_members_of_archive_are_skipped() {
         let members =
             [("home/.ssh/config", "xylophone"), (".env", "xylophone"), ("server.key", "xylophone"), ("a.txt", "words")];
-        let document = extract(&crate::extract::package::tests::zipped(&members), "a.zip").unwrap();
+        let document = extract(&crate::extract::zip_container::tests::zipped(&members), "a.zip").unwrap();
         assert_eq!(document.text(), "words");
         assert_eq!(document.problems, Vec::<String>::new());
     }
@@ -199,7 +203,7 @@ mod tests {
             ("C:\\app\\.env", "xylophone"),
             ("u\\a.txt", "words"),
         ];
-        let document = extract(&crate::extract::package::tests::zipped(&members), "a.zip").unwrap();
+        let document = extract(&crate::extract::zip_container::tests::zipped(&members), "a.zip").unwrap();
         assert_eq!(document.text(), "words");
         let mail = "Subject: s\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename*=utf-8''u%5C.pgpass\r\n\r\nxylophone\r\n--b--\r\n";
         assert!(!extract(mail.as_bytes(), "a.eml").unwrap().text().contains("xylophone"));

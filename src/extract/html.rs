@@ -10,10 +10,10 @@ use ego_tree::{NodeId, NodeRef};
 use scraper::node::Element;
 use scraper::{Html, Node};
 
-use crate::extract::cells::without_bars;
 use crate::extract::encoding::decode;
-use crate::extract::shallow::shallow;
-use crate::extract::source::Source;
+use crate::extract::html_depth_limit::shallow;
+use crate::extract::sheet_writer::without_bars;
+use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, BlockKind, LinkKind};
 

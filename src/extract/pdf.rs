@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use pdfium_render::prelude::*;
 
-use crate::extract::hyphen::join_cut_words;
-use crate::extract::pdf_text::{Line, clean, paragraphs};
+use crate::extract::hyphenation::join_cut_words;
+use crate::extract::pdf_paragraphs::{Line, clean, paragraphs};
 use crate::extract::{Input, ReadResult, Sink, Tools, failure};
 use crate::model::{Anchor, BlockKind, Reason};
 

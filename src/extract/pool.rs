@@ -6,8 +6,8 @@
 
 mod process;
 #[cfg(test)]
-pub(crate) mod scripted;
-mod witness;
+pub(crate) mod scripted_worker;
+mod observer;
 
 use std::fs::File;
 use std::io;
@@ -20,14 +20,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{AcquireError, OnceCell, Semaphore, oneshot};
 use tracing::{error, warn};
 
-use crate::extract::jail::escape::ESCAPES;
+use crate::extract::jail::probe::ESCAPES;
+use crate::extract::pool::observer::Nobody;
 use crate::extract::pool::process::{Cause, Death, Worker};
-use crate::extract::pool::witness::Nobody;
 use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason, Redaction};
 
-pub use crate::extract::pool::witness::Witness;
+pub use crate::extract::pool::observer::Witness;
 
 /// Minimum start-up time of a worker, even if the time limit per file is shorter: processes start slowly on a busy machine.
 const READY_SECONDS: u64 = 8;

@@ -87,8 +87,8 @@ fn name_openly(anchor: &mut Anchor, redaction: Redaction) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::cells::SheetWriter;
-    use crate::extract::source::BLOCK_BYTES;
+    use crate::extract::sheet_writer::SheetWriter;
+    use crate::extract::source_text::BLOCK_BYTES;
     use crate::extract::{Sink, Tools, extract_bytes};
     use crate::model::ExtractLimits;
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::extract::source::{beside_secrets, pieces};
+use crate::extract::source_text::{beside_secrets, pieces};
 use crate::extract::worker::{LEAST_MEMORY_BYTES, MEMORY_PER_BYTE, SMALL_FILE_BYTES};
 use crate::model::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Reason,

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
-use crate::extract::{Tools, descriptor, dispatch, extract_bytes, failure, jail, panics, pdf};
+use crate::extract::{Tools, dispatch, extract_bytes, failure, fd_passing, jail, panic_location, pdf};
 use crate::machine::{self, Disk};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MOST_FILE_BYTES, Reason};
 
@@ -78,7 +78,7 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
         read_content(&socket, prefix)?
     };
     // A panic is caught and reported to the pool. Printing it would only fill a pipe, and may reveal file content.
-    panics::note_places();
+    panic_location::note_places();
     let mut status = File::open("/proc/self/status")?;
     jail::drop_privileges();
     let files_locked = jail::lock_files(&setup.tools);
@@ -182,7 +182,7 @@ pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
 fn serve(socket: &UnixStream, station: &Station) -> io::Result<()> {
     loop {
         let mut prefix = [0; PREFIX];
-        let (received, file) = descriptor::receive(socket.as_fd(), &mut prefix)?;
+        let (received, file) = fd_passing::receive(socket.as_fd(), &mut prefix)?;
         if received == 0 {
             return Ok(());
         }
@@ -227,7 +227,7 @@ fn work(file: &File, job: &Job, station: &Station) -> Reply {
 
 /// Tries a way out of the jail. A document with text means that it was barred; the text is the error.
 fn escape(name: &str, path: &std::path::Path) -> Reply {
-    let text = match jail::escape::attempt(name, path) {
+    let text = match jail::probe::attempt(name, path) {
         None => return Err(failure(Reason::UnsupportedType, format!("unknown escape attempt `{name}`"))),
         Some(Ok(())) => return Ok(Document::default()),
         Some(Err(error)) => error.to_string(),
@@ -299,7 +299,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
             let frame = protocol::encode(&Job { name: "a.txt".to_string(), task: Task::Extract }).unwrap();
-            assert_eq!(descriptor::send(here.as_fd(), &frame, &file).unwrap(), frame.len());
+            assert_eq!(fd_passing::send(here.as_fd(), &frame, &file).unwrap(), frame.len());
             let mut prefix = [0; PREFIX];
             (&here).read_exact(&mut prefix).unwrap();
             let mut content = vec![0; protocol::length(prefix, 1 << 20).unwrap()];

@@ -2,9 +2,9 @@
 //!
 //! Web pages, which need the parsing rules of HTML, are read by `html`.
 
-use crate::extract::ooxml::{one_line, table_row};
-use crate::extract::package::check_flaw;
+use crate::extract::office::ooxml::{one_line, table_row};
 use crate::extract::xml_tree::{Node, Tree};
+use crate::extract::zip_container::check_flaw;
 use crate::extract::{ReadResult, Sink};
 use crate::model::{Anchor, BlockKind};
 
@@ -156,7 +156,7 @@ fn spaced_text(cell: Node<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::package::tests::shown;
+    use crate::extract::zip_container::tests::shown;
     use crate::model::ExtractLimits;
 
     fn check(body: &str, blocks: &str) {

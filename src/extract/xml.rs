@@ -7,7 +7,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use crate::extract::encoding::decode;
-use crate::extract::source::Source;
+use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{BlockKind, Reason};
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use crate::extract::entity;
+use crate::extract::xml_entities;
 
 /// Deeper nesting is an attack on recursive readers, not a document.
 pub(crate) const MAX_DEPTH: usize = 256;
@@ -145,7 +145,7 @@ impl<'a> Builder<'a> {
                 self.add(Content::Text(text.into_inner()));
             }
             Event::GeneralRef(name) => {
-                let text = entity::resolve(&name).map_or_else(|| format!("&{};", &*name), String::from);
+                let text = xml_entities::resolve(&name).map_or_else(|| format!("&{};", &*name), String::from);
                 self.add(Content::Text(Cow::Owned(text)));
             }
             _ => {}
@@ -229,7 +229,7 @@ impl<'t> Node<'t> {
         for attribute in attributes.flatten() {
             let (local, prefix) = attribute.key.decompose();
             if is_it(prefix.map(|it| it.into_inner()), local.into_inner()) {
-                return Some(entity::unescape(&attribute.value));
+                return Some(xml_entities::unescape(&attribute.value));
             }
         }
         None

@@ -1,15 +1,18 @@
 //! Exports a part of the graph as JSON, which [`super::import`] reads back, and as lines.
 
+pub(in crate::graph) mod drawing;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::ir::decimal;
+use crate::graph::import::text;
+use crate::graph::query::ir::decimal;
+use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, Ix};
-use crate::graph::view::View;
-use crate::graph::{intake, near};
+use crate::graph::suggest;
 use crate::model::GraphExtent;
 
 /// Default number of hops.
@@ -90,7 +93,7 @@ pub(crate) fn begin(view: &View, name: &str) -> Result<Vec<Ix>> {
     by_number().ok_or_else(|| {
         let error = Error::not_found(format!("there is no entity `{name}` in the graph"))
             .hint("`vic graph stats` lists the types, `vic graph tool lookup_entity` finds names");
-        near::suggest(error, name, view.nodes().map(|it| view.snapshot.name(it)))
+        suggest::suggest(error, name, view.nodes().map(|it| view.snapshot.name(it)))
     })
 }
 
@@ -165,12 +168,12 @@ pub(crate) fn lines(view: &View, extent: &Extent) -> String {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
         alone.remove(&source);
         alone.remove(&target);
-        let ends = [source, target].map(|it| intake::written(snapshot.key(it), false));
-        let relation = intake::written_relation(snapshot.relation_name(*edge));
+        let ends = [source, target].map(|it| text::written(snapshot.key(it), false));
+        let relation = text::written_relation(snapshot.relation_name(*edge));
         let _ = writeln!(text, "{} -{relation}-> {}", ends[0], ends[1]);
     }
     for node in alone {
-        let _ = writeln!(text, "{}", intake::written(snapshot.key(node), true));
+        let _ = writeln!(text, "{}", text::written(snapshot.key(node), true));
     }
     text
 }

@@ -7,42 +7,19 @@
 //!
 //! The graph is built on first use. Nothing here writes to the index or to files of users.
 
-mod answer;
-mod apply;
-mod automaton;
-pub mod axql;
-pub mod build;
-mod circles;
-mod codes;
-mod describe;
-mod elaborate;
-mod ends;
+pub mod query;
+mod scc;
+mod semantic_id;
 mod export;
 mod extract;
-mod follow;
-mod graph_query;
-mod import;
-mod intake;
-mod io_chain;
-pub mod ir;
-mod near;
-mod passages;
-mod plan;
-pub mod proposals;
-mod propose;
-mod quality;
-mod run;
-mod schema;
-mod show;
+mod index_sync;
+pub mod import;
+mod suggest;
+mod publish;
 pub mod snapshot;
-mod symbols;
 #[cfg(test)]
 mod tests;
-mod text;
 pub mod tools;
-mod view;
-mod viz;
-mod weave;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +34,8 @@ use crate::ask::Asker;
 use crate::catalog::{Catalog, GraphStore};
 use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
-use crate::graph::plan::Texts;
-use crate::graph::view::View;
+use crate::graph::query::plan::Texts;
+use crate::graph::snapshot::view::View;
 use crate::index::{Index, blocking};
 use crate::model::{
     GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, GraphSource, Scope,
@@ -104,7 +81,7 @@ pub(crate) struct Shared {
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
     /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see [`show::Turn`].
-    waiting: Mutex<Option<show::Waiting>>,
+    waiting: Mutex<Option<publish::Waiting>>,
     /// Whether the sync with the index has started.
     following: AtomicBool,
     /// Files not in the graph yet, as far as the sync has counted.
@@ -134,8 +111,8 @@ impl GraphService {
             tired: AtomicBool::new(false),
             shutdown,
         });
-        if shared.reads.is_some() && shared.store.meta_get(follow::WANTED)?.is_some() {
-            follow::start(&shared);
+        if shared.reads.is_some() && shared.store.meta_get(index_sync::WANTED)?.is_some() {
+            index_sync::start(&shared);
         }
         Ok(GraphService { shared, scope: Scope::All })
     }
@@ -173,23 +150,23 @@ impl GraphService {
     /// # Errors
     /// As [`GraphService::request`].
     pub async fn query(&self, question: &GraphQuestion) -> Result<Value> {
-        let query = answer::read(question)?;
+        let query = query::answer::read(question)?;
         let view = self.view().await?;
         let (texts, cut) = self.texts(&view, &query).await?;
         let (elaborate, explain) = (question.elaborate, question.explain);
         let value = blocking(move || match elaborate {
-            true => answer::elaborated(&view, &query),
-            false => answer::rows(view, &query, &texts, explain),
+            true => query::answer::elaborated(&view, &query),
+            false => query::answer::rows(view, &query, &texts, explain),
         })
         .await?;
         Ok(noted(value, if elaborate { Vec::new() } else { cut }, self.note()))
     }
 
     /// Looks up the texts of a query in the index. Returns their entities, and notes about truncated results.
-    async fn texts(&self, view: &View, query: &axql::Query) -> Result<(Texts, Vec<String>)> {
+    async fn texts(&self, view: &View, query: &query::axql::Query) -> Result<(Texts, Vec<String>)> {
         let (mut texts, mut cut) = (Texts::new(), Vec::new());
-        for words in answer::texts_of(query) {
-            let (nodes, note) = passages::nodes(self, view, &words).await?;
+        for words in query::answer::texts_of(query) {
+            let (nodes, note) = tools::passages::nodes(self, view, &words).await?;
             cut.extend(note);
             texts.insert(words, nodes);
         }
@@ -209,7 +186,7 @@ impl GraphService {
     async fn view(&self) -> Result<View> {
         self.shared.load().await?;
         if self.shared.reads.is_some() {
-            follow::start(&self.shared);
+            index_sync::start(&self.shared);
             self.shared.wait_until_ready().await;
         }
         Ok(View::new(self.shared.current(), &self.scope))
@@ -231,12 +208,12 @@ impl GraphService {
         // Parsed while it is stored, so that a large graph is not held in memory beside its text.
         let fill = move |take: import::TakePart<'_>| match format {
             GraphFormat::Json => import::each(&called, &text, take),
-            GraphFormat::Text => intake::each(&text, take),
-            GraphFormat::Proposals => import::cut(proposals::read(&text)?, take),
+            GraphFormat::Text => import::text::each(&text, take),
+            GraphFormat::Proposals => import::cut(import::proposals::read(&text)?, take),
         };
         let called = name.clone();
         let taken = self.shared.in_turn(move |mut turn| turn.import(&called, fill)).await?;
-        let show::Taken { replaced, nodes, edges } = taken;
+        let publish::Taken { replaced, nodes, edges } = taken;
         Ok(json!({"name": name, "nodes": nodes, "edges": edges, "replaced": replaced}))
     }
 
@@ -244,7 +221,7 @@ impl GraphService {
         let called = name.to_string();
         if !self.shared.in_turn(move |mut turn| turn.forget(&called)).await? {
             let names = self.shared.imports().await?;
-            let hint = near::did_you_mean(name, names.iter().map(String::as_str));
+            let hint = suggest::did_you_mean(name, names.iter().map(String::as_str));
             let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
             return Err(Error::not_found(format!("there is no import `{name}`")).hint(hint));
         }
@@ -256,8 +233,8 @@ impl GraphService {
         let scope = self.scope.clone();
         // No other change may happen between check and write.
         let looked = self.shared.in_turn(move |mut turn| {
-            let part = apply::read(CHANGES, &change)?;
-            let refused = apply::refused(&View::new(turn.current(), &scope), &part);
+            let part = import::change_check::read(CHANGES, &change)?;
+            let refused = import::change_check::refused(&View::new(turn.current(), &scope), &part);
             let edges = part.edges.len();
             let applied = change.write && refused.is_empty();
             if applied {
@@ -325,8 +302,8 @@ fn draw(view: &View, shape: GraphShape, request: &crate::model::GraphExtent) -> 
     let text = match shape {
         GraphShape::Json => serde_json::to_string_pretty(&export::json(view, &extent)).map_err(Error::internal)?,
         GraphShape::Text => export::lines(view, &extent),
-        GraphShape::Dot => viz::dot(view, &extent),
-        GraphShape::Html => viz::html(view, &extent)?,
+        GraphShape::Dot => export::drawing::dot(view, &extent),
+        GraphShape::Html => export::drawing::html(view, &extent)?,
     };
     let (nodes, edges) = (extent.nodes.len(), extent.edges.len());
     Ok(json!({"text": text, "nodes": nodes, "edges": edges, "truncated": extent.truncated}))

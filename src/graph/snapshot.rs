@@ -1,15 +1,22 @@
 //! The graph at one moment: immutable, compact, shared by all queries.
 //!
 //! Entities and edges are numbers; texts are interned. Edges are sorted by source, relation and target (CSR), with a second
-//! index by target and one by relation. An edge takes some 30 bytes beside its evidence. [`super::build::Builder`] makes a
+//! index by target and one by relation. An edge takes some 30 bytes beside its evidence. [`crate::graph::snapshot::builder::Builder`] makes a
 //! snapshot, and the next one from it. So the snapshot also holds statements of the sources that only the builder needs.
+
+pub mod builder;
+pub(in crate::graph) mod interner;
+pub(in crate::graph) mod merge;
+pub(in crate::graph) mod resolve;
+pub(in crate::graph) mod schema;
+pub(in crate::graph) mod view;
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::graph::schema::Schema;
-use crate::graph::symbols::{Symbol, Symbols};
+use crate::graph::snapshot::interner::{Symbol, Symbols};
+use crate::graph::snapshot::schema::Schema;
 use crate::model::{GraphSchema, Scope};
 
 /// An entity's index in the arrays. Its public number is [`Snapshot::id`].

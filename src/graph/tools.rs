@@ -3,13 +3,20 @@
 //!
 //! Arguments are checked against the tool's schema before it runs. Results have a bounded size, and truncated ones say so.
 
+pub(in crate::graph) mod describe;
+pub(in crate::graph) mod graph_query;
+pub(in crate::graph) mod io_chain;
+pub(in crate::graph) mod passages;
+pub(in crate::graph) mod propose;
+pub(in crate::graph) mod quality;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::{GraphService, describe, draw, graph_query, near, passages, propose, quality};
+use crate::graph::{GraphService, draw, suggest};
 use crate::index::blocking;
 use crate::llm::Schema;
 use crate::model::{GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
@@ -175,7 +182,7 @@ pub fn check(name: &str, args: &Value) -> Result<()> {
     let Some(schema) = SCHEMAS.get(name) else {
         let tools: Vec<&str> = SCHEMAS.keys().map(String::as_str).collect();
         let error = Error::not_found(format!("there is no tool `{name}`")).hint(format!("tools: {}", tools.join(", ")));
-        return Err(near::suggest(error, name, tools));
+        return Err(suggest::suggest(error, name, tools));
     };
     let schema = schema.as_ref().map_err(|error| Error::internal(format!("the schema of `{name}`: {error}")))?;
     schema.check(args).map_err(|error| {
@@ -250,7 +257,7 @@ fn question(name: &str, args: &Value) -> Result<GraphQuestion> {
     let limit = args["limit"].as_u64().and_then(|it| u32::try_from(it).ok());
     match (args["axql"].as_str(), args.get("query_ir_v1")) {
         (Some(text), None) => {
-            let mut query = super::axql::parse(text)?;
+            let mut query = crate::graph::query::axql::parse(text)?;
             query.limit = query.limit.into_iter().chain(limit).min();
             question.axql = Some(query.to_string());
         }
@@ -270,7 +277,7 @@ fn question(name: &str, args: &Value) -> Result<GraphQuestion> {
     Ok(question)
 }
 
-fn rendered(view: &super::view::View, args: &Value) -> Result<Value> {
+fn rendered(view: &crate::graph::snapshot::view::View, args: &Value) -> Result<Value> {
     let texts = |key: &str| -> Vec<String> {
         let items = args[key].as_array().into_iter().flatten();
         items.filter_map(|it| it.as_str().map(String::from)).collect()

@@ -10,9 +10,12 @@ use tracing::{info, warn};
 
 use crate::catalog::{ROOT_CURE, RequeueScope};
 use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::index::maintenance::retry;
+use crate::index::ocr::queue;
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
-use crate::index::{Inner, absolute, blocking, lane, renewal, scan};
+use crate::index::roots::scan;
+use crate::index::{Inner, absolute, blocking};
 use crate::machine::Shares;
 use crate::model::{
     Holder, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, RootId, Scope, path_of, printed,
@@ -220,7 +223,7 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
     let catalog = inner.catalog.clone();
     let (pending, awaiting) = blocking(move || {
         if !request.metadata_only {
-            renewal::retry_what_the_machine_refused(&catalog)?;
+            retry::retry_what_the_machine_refused(&catalog)?;
         }
         Ok((catalog.pending_count(None)?, catalog.awaiting_chunks()?))
     })
@@ -317,9 +320,9 @@ async fn read_pictures(
     }
     if request.max_files.is_none() {
         let folders: Vec<PathBuf> = parts.iter().map(|(root, within)| folder(root, within.as_deref())).collect();
-        lane::collect(inner, &progress.job_id(), &folders, request.ocr).await?;
+        queue::collect(inner, &progress.job_id(), &folders, request.ocr).await?;
     }
-    lane::read(inner, request.ocr, progress, cancel).await
+    queue::read(inner, request.ocr, progress, cancel).await
 }
 
 /// Resolves the paths of a request to roots, and adds new roots for the owner. No path means every root. The scope is

@@ -3,43 +3,21 @@
 //! Start reading at [`pipeline`]: it is the only file that knows the order of the stages. The daemon and the services
 //! use [`Index`].
 
-mod asked_tables;
-mod draining;
-mod embedding;
-mod evidence;
-mod feeding;
-mod gate;
-mod guard;
+pub(crate) mod maintenance;
+mod ocr;
+mod roots;
+mod table_cache;
+mod skill_evidence;
+mod pause;
 mod jobs;
-mod lane;
-mod leading;
-mod looking;
-mod lookout;
-mod missing;
-mod networks;
-mod opening;
-mod pace;
+mod open;
 mod paths;
-mod pictures;
 mod pipeline;
 mod progress;
-mod reading;
-mod reconcile;
-mod renewal;
-pub(crate) mod purge;
-mod scan;
-mod space;
-mod storing;
-mod syncing;
+mod disk_space;
+mod sync_barrier;
 mod tables;
-mod turn;
-mod upkeep;
-mod urgent;
-mod verifying;
-mod waiting;
-mod walking;
-mod watching;
-mod words;
+mod watch;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -59,31 +37,31 @@ use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
-use crate::index::asked_tables::AskedTables;
-use crate::index::gate::Gate;
+use crate::files::Rules;
 use crate::index::jobs::RunningJob;
-use crate::index::lane::Pictures;
-use crate::index::leading::Lost;
-use crate::index::missing::Missing;
-use crate::index::opening::Background;
+use crate::index::ocr::queue::Pictures;
+use crate::index::open::Background;
+use crate::index::pause::Gate;
+use crate::index::pipeline::urgent_queue::Urgent;
+use crate::index::pipeline::vanished::Missing;
 use crate::index::progress::Unasked;
-use crate::index::scan::Unseen;
-use crate::index::syncing::Walks;
+use crate::index::roots::scan::Unseen;
+use crate::index::roots::walk_watchdog::Lost;
+use crate::index::sync_barrier::Walks;
+use crate::index::table_cache::AskedTables;
 use crate::index::tables::Tables;
-use crate::index::urgent::Urgent;
-use crate::index::watching::Watching;
+use crate::index::watch::Watching;
 use crate::machine::Shares;
 use crate::model::{
     ContentHash, Coverage, Document, Holder, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport,
 };
 use crate::store::StoreStats;
-use crate::warehouse::Rules;
 
-pub use crate::index::opening::Parts;
+pub(crate) use crate::index::disk_space::Space;
+pub use crate::index::ocr::merge::ocr_tools;
+pub use crate::index::open::Parts;
 pub(crate) use crate::index::paths::{Before, absolute, at_file, at_files, at_named_file, hash_of, locate, resolved};
-pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
-pub(crate) use crate::index::space::Space;
 pub use crate::index::tables::{Served, is_building, serving_table};
 
 /// The index of all roots. Cheap to clone.
@@ -327,7 +305,7 @@ impl Index {
     pub async fn with_known_pictures(&self, hash: ContentHash, mut document: Document) -> Result<Document> {
         let cache = self.inner.evidence.clone();
         blocking(move || {
-            pictures::add_known(&cache, hash, &mut document);
+            ocr::merge::add_known(&cache, hash, &mut document);
             Ok(document)
         })
         .await
@@ -348,7 +326,7 @@ impl Index {
 
     /// Returns the free bytes on the disk of the index, 0 if unknown.
     pub fn room(&self) -> u64 {
-        space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
+        disk_space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
     }
 
     /// Returns whether the daemon is shutting down.

@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::files::{self, Stamp, unresponsive};
 use crate::index::blocking;
 use crate::model::{ContentHash, FileRecord, MOST_FILE_BYTES, Scope};
-use crate::warehouse::{self, Stamp, silence};
 
 /// As [`blocking`], for work that opens files. Stops waiting after `most`, because a disk may never respond.
 ///
@@ -38,7 +38,7 @@ pub(crate) async fn at_file<T: Send + 'static>(
     record: &FileRecord,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<Option<T>> {
-    silence::unless_silent(&record.absolute(), OPENED, blocking(work)).await.transpose()
+    unresponsive::unless_silent(&record.absolute(), OPENED, blocking(work)).await.transpose()
 }
 
 /// As [`at_file`], for a path given by a caller.
@@ -55,7 +55,7 @@ pub(crate) async fn at_named_file<T: Send + 'static>(
         Err(error) if error.code == ErrorCode::Unavailable => return away(),
         found => found.unwrap_or_else(|_| path.to_path_buf()),
     };
-    silence::unless_silent(&found, OPENED, blocking(work)).await.unwrap_or_else(away)
+    unresponsive::unless_silent(&found, OPENED, blocking(work)).await.unwrap_or_else(away)
 }
 
 pub(super) fn no_answer(path: &Path) -> Error {
@@ -84,7 +84,7 @@ pub(crate) async fn resolved(path: &Path) -> PathBuf {
 /// # Errors
 /// The path does not exist, or its disk does not respond.
 pub(crate) async fn absolute(path: &Path) -> Result<PathBuf> {
-    if silence::holds(path) {
+    if unresponsive::holds(path) {
         return Err(no_answer(path));
     }
     follow(path, |it| it.canonicalize(), FOLLOWED).await
@@ -133,7 +133,7 @@ pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<Conte
     let as_known = now.len() == record.found.size && modified_ns == record.found.modified_ns;
     match record.hash.filter(|_| as_known) {
         Some(hash) => Ok(hash),
-        None => warehouse::hash(file),
+        None => files::hash(file),
     }
 }
 
@@ -186,10 +186,10 @@ mod tests {
             (error.code, error.message.replace(path.to_str().unwrap(), "PATH"))
         };
         let (mine, theirs) = (disk.join("own/a.md"), disk.join("a.md"));
-        silence::note(disk, true);
+        unresponsive::note(disk, true);
         let (own, foreign, all) =
             (told(&scope, &mine).await, told(&scope, &theirs).await, told(&Scope::All, &theirs).await);
-        silence::note(disk, false);
+        unresponsive::note(disk, false);
         let nothing = unknown(other);
         assert_eq!(foreign, (nothing.code, nothing.message.replace("/nothing/there", "PATH")));
         let silent = (ErrorCode::Unavailable, "the disk of `PATH` does not answer".to_string());

@@ -13,6 +13,16 @@
 //! throttles the ones before it. When a stage fails, its queue closes and the others end. Unmarked files stay pending
 //! in the catalog.
 
+pub(in crate::index) mod backfill_vectors;
+pub(in crate::index) mod commit;
+pub(in crate::index) mod deferral;
+pub(in crate::index) mod embed;
+pub(in crate::index) mod feed;
+pub(in crate::index) mod read;
+pub(in crate::index) mod run_pending;
+pub(in crate::index) mod urgent_queue;
+pub(in crate::index) mod vanished;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,16 +35,15 @@ use crate::chunk::Chunker;
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
-use crate::index::gate::Gate;
-use crate::index::lane::Pictures;
-use crate::index::missing::{Missing, Places};
+use crate::index::disk_space::Space;
+use crate::index::ocr::queue::Pictures;
+use crate::index::pause::Gate;
+use crate::index::pipeline::deferral::Waiting;
+use crate::index::pipeline::read::{ReadFile, TextBudget};
+use crate::index::pipeline::urgent_queue::{LANES, Urgent};
+use crate::index::pipeline::vanished::{Missing, Places};
 use crate::index::progress::{Progress, Unasked};
-use crate::index::reading::{ReadFile, TextBudget};
-use crate::index::space::Space;
 use crate::index::tables::Table;
-use crate::index::urgent::{LANES, Urgent};
-use crate::index::waiting::Waiting;
-use crate::index::{embedding, feeding, reading, storing, words};
 use crate::machine;
 use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
 
@@ -175,8 +184,8 @@ impl Pipeline {
         let (to_read, queued) = mpsc::channel(FILES_AHEAD);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
         let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
-        let read = reading::read(self, run, budget, queued, to_embed);
-        self.stages(run, feeding::feed(self, run, to_read), read, embedding).await
+        let read = read::read(self, run, budget, queued, to_embed);
+        self.stages(run, feed::feed(self, run, to_read), read, embedding).await
     }
 
     /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` files
@@ -185,11 +194,11 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::run`].
     pub(crate) async fn run_vectors(&self, run: &Run, left: usize) -> Result<()> {
-        let (to_read, queued) = mpsc::channel(words::FILES_TOGETHER);
+        let (to_read, queued) = mpsc::channel(backfill_vectors::FILES_TOGETHER);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
         let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
-        let read = words::read(self, run, budget, queued, to_embed);
-        self.stages(run, words::feed(self, run, left, to_read), read, embedding).await
+        let read = backfill_vectors::read(self, run, budget, queued, to_embed);
+        self.stages(run, backfill_vectors::feed(self, run, left, to_read), read, embedding).await
     }
 
     /// Indexes these files. The caller has already counted the attempt.
@@ -200,8 +209,8 @@ impl Pipeline {
         let (to_read, queued) = mpsc::channel(FILES_AHEAD);
         let budget = TextBudget::new(URGENT_TEXT_IN_FLIGHT_KIB);
         let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
-        let read = reading::read(self, run, budget, queued, to_embed);
-        self.stages(run, feeding::feed_these(files, to_read), read, embedding).await
+        let read = read::read(self, run, budget, queued, to_embed);
+        self.stages(run, feed::feed_these(files, to_read), read, embedding).await
     }
 
     async fn stages(
@@ -212,12 +221,7 @@ impl Pipeline {
         embedding: mpsc::Receiver<ReadFile>,
     ) -> Result<()> {
         let (to_store, storing) = mpsc::channel(BATCHES_AHEAD);
-        tokio::try_join!(
-            feed,
-            read,
-            embedding::embed(self, run, embedding, to_store),
-            storing::store(self, run, storing),
-        )?;
+        tokio::try_join!(feed, read, embed::embed(self, run, embedding, to_store), commit::store(self, run, storing),)?;
         Ok(())
     }
 }

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use super::*;
 use crate::catalog::RequeueScope;
 use crate::embed::Vector;
-use crate::embed::tokens::Estimate;
-use crate::extract::{SkillJob, scripted};
-use crate::index::looking::{self, Known};
+use crate::embed::tokenizer::Estimate;
+use crate::extract::{SkillJob, scripted_worker};
+use crate::index::ocr::file::{self, Known};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::model::{
@@ -78,7 +78,7 @@ async fn open(
         catalog: Catalog::open(&config.catalog_path()).unwrap(),
         jobs: Jobs::open(&config.job_db_path).unwrap(),
         embedder: Arc::new(Fake(fingerprint)),
-        pool: Arc::new(scripted::pool(folder, "", &Ok(Document::default()))),
+        pool: Arc::new(scripted_worker::pool(folder, "", &Ok(Document::default()))),
         skills: Arc::new(skills),
         evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
         book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
@@ -103,7 +103,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn new_model_takes_over_after_pause_without_rewrite_in_it() {
     let folder = tempfile::tempdir().unwrap();
-    let skills = || scripted::pool(folder.path(), "", &Ok(Document::default()));
+    let skills = || scripted_worker::pool(folder.path(), "", &Ok(Document::default()));
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills(), "0").await;
     index.pause(PauseRequest { seconds: None }).await.unwrap();
     shutdown.cancel();
@@ -122,7 +122,7 @@ async fn new_model_takes_over_after_pause_without_rewrite_in_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_skill_workers_end_while_files_are_queued() {
     let folder = tempfile::tempdir().unwrap();
-    let skills = scripted::pool(folder.path(), "", &Ok(Document::default())).resting(Duration::ZERO);
+    let skills = scripted_worker::pool(folder.path(), "", &Ok(Document::default())).resting(Duration::ZERO);
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills, "0").await;
     let inner = &index.inner;
     // As in a pause, or while a job runs OCR.
@@ -172,7 +172,7 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("skills");
         std::fs::create_dir(&folder).unwrap();
-        let skills = scripted::pool(&folder, "", says);
+        let skills = scripted_worker::pool(&folder, "", says);
         let (index, shutdown) = open(dir.path(), "aaaaaaaaaaaa", skills, "1").await;
         Scene { index, shutdown, dir }
     }
@@ -180,7 +180,7 @@ impl Scene {
     /// Changes the reply of the skills.
     fn have_skills_say(&self, says: &Result<Document, ExtractFailure>) {
         let aside = self.folder("aside");
-        drop(scripted::pool(&aside, "", says));
+        drop(scripted_worker::pool(&aside, "", says));
         std::fs::rename(aside.join("reply"), self.dir.path().join("skills/reply")).unwrap();
     }
 
@@ -275,7 +275,7 @@ async fn pending_tombstones_are_deleted_at_next_start() {
     scene.read(&folder.join("notes.md")).await;
     scene.index.inner.catalog.remove_root(root.id).unwrap();
     scene.shutdown.cancel();
-    let skills = scripted::pool(&scene.folder("skills"), "", &Ok(Document::default()));
+    let skills = scripted_worker::pool(&scene.folder("skills"), "", &Ok(Document::default()));
     let (index, shutdown) = open(scene.dir.path(), "aaaaaaaaaaaa", skills, "1").await;
     until("it waits for another change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
     shutdown.cancel();
@@ -346,12 +346,12 @@ async fn ocr_waits_until_file_is_in_index() {
     let file = scene.id(&folder.join("scan.png")).unwrap();
     inner.pictures.push("a job that has ended", file, false);
     let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-    lane::read(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
+    crate::index::ocr::queue::read(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
     assert!(inner.pictures.has(file), "the request is lost");
     drop((engine, urgent));
     until("it waits for ever", || !inner.pictures.has(file)).await;
     let hash = inner.catalog.records(&[file]).unwrap()[0].hash.unwrap();
-    until("it is not read", || looking::known(&inner.evidence, hash, OcrMode::Auto) != Known::Unread).await;
+    until("it is not read", || file::known(&inner.evidence, hash, OcrMode::Auto) != Known::Unread).await;
 }
 
 #[tokio::test]

@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::clock::{Clock, SystemClock};
-use crate::llm::discreet;
-use crate::llm::load::Load;
-use crate::llm::proof::ProofCollector;
+use crate::llm::event_log::ProofCollector;
+use crate::llm::memory_limit::Load;
 use crate::llm::queue::{Queue, QueueLimits};
-use crate::llm::run::Run;
+use crate::llm::redact;
+use crate::llm::request_task::Run;
 use crate::llm::tools::RegisteredTools;
 use crate::llm::transport::{Transport, TransportConfig};
 use crate::machine::computing;
@@ -124,7 +124,7 @@ impl Shared {
 
     /// Returns a text with keys and tokens redacted.
     pub(super) fn censored(&self, text: &str) -> String {
-        discreet::clean_text(text, self.redaction)
+        redact::clean_text(text, self.redaction)
     }
 
     fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
@@ -294,7 +294,7 @@ impl LlmClient {
             request.check()?;
             request.check_against(&self.known(&request))?;
             let held = (Load::of(&request)?, self.shared.queue.enter()?);
-            discreet::clean(&mut request, self.shared.redaction);
+            redact::clean(&mut request, self.shared.redaction);
             Ok::<_, Error>(held)
         })?;
         let id = TaskId::random()?;

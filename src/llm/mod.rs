@@ -17,20 +17,22 @@
 
 mod client;
 mod clock;
-mod discreet;
-mod load;
+mod redact;
+mod memory_limit;
 pub mod plugin;
-mod proof;
+mod event_log;
 mod queue;
 pub mod response;
-mod run;
+mod request_task;
 pub mod stream;
-mod tokens;
+mod token_estimate;
 pub mod tools;
 mod transport;
 #[cfg(test)]
 mod tests;
 
+pub use crate::llm::event_log::{ProofCollector, ProofEvent, ProofLog};
+pub use crate::llm::token_estimate::estimated_tokens;
 pub use crate::model::llm::{
     CapabilitySnapshot, FinishReason, Guardrails, LlmRequest, LlmRequestBuilder, LlmStreamEvent, Message,
     ModelCapability, ModelId, ModelLimits, Patience, Prompt, ProofRecord, QueueState, RetryPolicy, Role, Schema,
@@ -38,9 +40,7 @@ pub use crate::model::llm::{
 };
 pub use client::{Cancelled, LlmAnswer, LlmClient, LlmClientConfig, LlmStream, TaskHandle, client};
 pub use clock::{Clock, SystemClock};
-pub use proof::{ProofCollector, ProofEvent, ProofLog};
 pub use queue::QueueLimits;
-pub use tokens::estimated_tokens;
 pub use tools::RegisteredTools;
 pub use transport::{Piece, PieceStream, Transport, TransportConfig};
 

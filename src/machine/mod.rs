@@ -7,16 +7,16 @@
 
 mod budget;
 mod computing;
-mod describe;
-mod power;
+mod hardware;
+mod battery;
 mod priority;
-mod session;
-mod shares;
+mod autogroup;
+mod fair_slots;
 
+pub use crate::machine::autogroup::{Ahead, Session};
+pub use crate::machine::battery::{POWER_SUPPLIES, on_battery};
+pub use crate::machine::fair_slots::{Share, Shares};
+pub use crate::machine::hardware::{Machine, NVIDIA_CARDS, gpus};
 pub use budget::{Attention, Budget, budget, cap_processors};
 pub(crate) use computing::computing;
-pub use describe::{Machine, NVIDIA_CARDS, gpus};
-pub use power::{POWER_SUPPLIES, on_battery};
 pub use priority::{Disk, stand_aside, step_back};
-pub use session::{Ahead, Session};
-pub use shares::{Share, Shares};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::ErrorCode;
 use crate::model::Status;
-use crate::serve::desk::Desk;
+use crate::serve::admission::Desk;
 
 /// Upper bounds of the latency histogram, in seconds.
 const BOUNDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];

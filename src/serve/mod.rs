@@ -32,38 +32,28 @@ use crate::model::{
 };
 use crate::proto::convert::graph::MAX_GRAPH;
 use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, MAX_RESPONSE};
-use crate::serve::caller::Caller;
-use crate::serve::connection::Port;
-use crate::serve::desk::Desk;
-use crate::serve::http::refusal::Refusal;
-use crate::serve::incoming::Listener;
+use crate::serve::admission::Desk;
+use crate::serve::auth::authorized_service::Caller;
+use crate::serve::http::error_response::Refusal;
+use crate::serve::transport::connection::Port;
+use crate::serve::transport::listener::Listener;
 
-mod access;
-mod begun;
-mod caller;
-mod certificate;
-mod check;
-mod connection;
-mod desk;
-mod follow;
-pub(crate) mod graph;
-mod grpc;
-mod guard;
+mod auth;
+pub(crate) mod grpc;
+mod transport;
+mod validate;
+mod admission;
+mod streams;
 mod http;
-mod incoming;
-mod llm;
 pub(crate) mod mcp;
 mod metrics;
-mod ring;
-mod sending;
 pub mod schema;
-mod validity;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
 mod client_tests;
 
-pub use access::Access;
+pub use crate::serve::auth::config::Access;
 
 /// Maximum size of a health or reflection request, in bytes. It holds a service name.
 const MAX_NAME: usize = 1 << 10;
@@ -203,11 +193,11 @@ pub async fn run(
     let bridge = http::Bridge::new(service, desk, number, config, shutdown.clone());
     let router = http::router(Arc::new(bridge), routes);
     let tcp = Port { router, tls: access.tls, shutdown: shutdown.clone() };
-    let remote = !access::is_local(config.listen);
+    let remote = !auth::config::is_local(config.listen);
     let both = async {
         tokio::join!(
-            connection::serve(Listener::Unix(listeners.unix), unix),
-            connection::serve(Listener::Tcp { listener: listeners.tcp, remote }, tcp),
+            transport::connection::serve(Listener::Unix(listeners.unix), unix),
+            transport::connection::serve(Listener::Tcp { listener: listeners.tcp, remote }, tcp),
         )
     };
     let drained = async {
@@ -229,26 +219,26 @@ fn local_router(routes: Routes, owner: Caller) -> Router {
 /// Rejects web pages on the Unix socket. Browsers cannot reach it directly, but can if it is forwarded to a port
 /// (`ssh -L`, `socat`). The host is not checked, because clients of the socket may use any name.
 async fn keep_pages_out(request: Request, next: Next) -> Response {
-    match guard::is_of_page(request.headers()) {
-        true => Refusal::from(Error::new(ErrorCode::PermissionDenied, guard::OF_PAGE)).into_grpc(),
+    match auth::origin_guard::is_of_page(request.headers()) {
+        true => Refusal::from(Error::new(ErrorCode::PermissionDenied, auth::origin_guard::OF_PAGE)).into_grpc(),
         false => next.run(request).await,
     }
 }
 
 async fn routes(shutdown: CancellationToken) -> Result<Routes> {
-    let llm = crate::proto::wire::llm_server::LlmServer::new(llm::Adapter::new(shutdown.clone()))
+    let llm = crate::proto::wire::llm_server::LlmServer::new(grpc::llm::Adapter::new(shutdown.clone()))
         .max_decoding_message_size(MAX_LLM_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
-    let vic = crate::proto::wire::vic_server::VicServer::new(grpc::Adapter::new(shutdown))
+    let vic = crate::proto::wire::vic_server::VicServer::new(grpc::vic::Adapter::new(shutdown))
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
-    let graph = crate::proto::wire::graph_server::GraphServer::new(graph::GraphAdapter)
+    let graph = crate::proto::wire::graph_server::GraphServer::new(grpc::graph::GraphAdapter)
         .max_decoding_message_size(MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
     // These services take a service name only, and health needs no key.
     let health = health.max_decoding_message_size(MAX_NAME);
-    reporter.set_serving::<crate::proto::wire::vic_server::VicServer<grpc::Adapter>>().await;
+    reporter.set_serving::<crate::proto::wire::vic_server::VicServer<grpc::vic::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(crate::proto::wire::DESCRIPTORS)
         .build_v1()

@@ -6,9 +6,9 @@
 //! the worker; start there, with [`pdf`] for layout and [`ocr`] for pictures.
 
 pub mod ocr;
-mod paper;
-pub mod pdf;
-mod strikes;
+mod worker;
+pub mod layout;
+mod crash_counter;
 mod vision;
 
 use std::ffi::OsStr;
@@ -22,15 +22,15 @@ use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
+use crate::files;
 use crate::index::{Before, at_file, blocking, ocr_tools};
 use crate::llm::LlmClient;
 use crate::model::{
     ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
 };
 use crate::skills::vision::Eye;
-use crate::warehouse;
 
-pub use paper::HANDLERS;
+pub use crate::skills::worker::HANDLERS;
 
 /// Default time budget for all skills of one question: about as long as a person waits for an answer.
 const QUESTION_BUDGET: Duration = Duration::from_secs(20);
@@ -260,7 +260,7 @@ impl Skills {
     async fn strike(&self, key: &EvidenceKey, failure: ExtractFailure, seconds: u32) {
         let (cache, key) = (self.evidence.clone(), key.clone());
         let kept = blocking(move || {
-            strikes::add(&cache, &key, &failure, seconds);
+            crash_counter::add(&cache, &key, &failure, seconds);
             Ok(())
         });
         // The cache logs its own errors.
@@ -270,9 +270,10 @@ impl Skills {
     /// Returns why a file is skipped, if it is.
     async fn given_up(&self, key: &EvidenceKey) -> Option<String> {
         let (cache, key) = (self.evidence.clone(), key.clone());
-        let strikes = blocking(move || Ok(strikes::of(&cache, &key))).await.ok()?;
+        let strikes = blocking(move || Ok(crash_counter::of(&cache, &key))).await.ok()?;
         let last = strikes.last()?;
-        (strikes.len() >= strikes::MOST).then(|| format!("its reader failed {} times, last: {last}", strikes.len()))
+        (strikes.len() >= crash_counter::MOST)
+            .then(|| format!("its reader failed {} times, last: {last}", strikes.len()))
     }
 
     async fn remembered(&self, key: &EvidenceKey) -> Option<Document> {
@@ -347,14 +348,14 @@ fn problem(error: &Error) -> SkillProblem {
 async fn open(record: &FileRecord, hash: ContentHash) -> Result<(File, Before), String> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = at_file(record, move || {
-        Ok(match warehouse::open_beneath(&root, &path) {
+        Ok(match files::open_beneath(&root, &path) {
             Ok(file) => {
                 let before = Before::of(&file);
-                let is_known = warehouse::hash(&file).is_ok_and(|now| now == hash);
+                let is_known = files::hash(&file).is_ok_and(|now| now == hash);
                 if is_known { Ok((file, before)) } else { Err("it has changed since it was indexed".to_string()) }
             }
-            Err(warehouse::OpenProblem::Gone) => Err("it no longer exists".to_string()),
-            Err(warehouse::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
+            Err(files::OpenProblem::Gone) => Err("it no longer exists".to_string()),
+            Err(files::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
         })
     });
     opened.await.map_err(|error| error.message)?.unwrap_or_else(|| Err("its disk does not answer".to_string()))

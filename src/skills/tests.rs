@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::extract::scripted;
+use crate::extract::scripted_worker;
 use crate::llm::Mock;
 
 /// A picture, its catalog record, and the evidence cache.
@@ -18,7 +18,7 @@ impl Room {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a.png"), "a picture").unwrap();
-        let hash = warehouse::hash(&File::open(root.join("a.png")).unwrap()).unwrap();
+        let hash = files::hash(&File::open(root.join("a.png")).unwrap()).unwrap();
         let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
         let evidence = Arc::new(EvidenceCache::open(&root.join("evidence.sqlite"), 1 << 20).unwrap());
         Room { folder, record, evidence }
@@ -28,7 +28,7 @@ impl Room {
     fn skills(&self, mock: &Arc<Mock>, does: &str) -> Skills {
         let shown = vision::Picture { page: None, bytes: vec![7] }.pack();
         let packed = Document { blocks: vec![shown], ..Document::default() };
-        let pool = Arc::new(scripted::pool(self.folder.path(), does, &Ok(packed)));
+        let pool = Arc::new(scripted_worker::pool(self.folder.path(), does, &Ok(packed)));
         let models = ModelStore::new(vec![self.folder.path().join("nowhere")]);
         Skills::new(pool, self.evidence.clone(), models).with_vision(mock.client(), 100)
     }

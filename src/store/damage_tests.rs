@@ -18,8 +18,8 @@ fn manifests(dir: &Path) -> Vec<PathBuf> {
     super::manifests::list(&table_dir(dir)).unwrap().into_iter().map(|it| it.path).collect()
 }
 
-fn synced(dir: &Path) -> super::synced::Synced {
-    super::synced::Synced::of(&table_dir(dir))
+fn synced(dir: &Path) -> crate::store::durable_version::Synced {
+    crate::store::durable_version::Synced::of(&table_dir(dir))
 }
 
 /// Returns the content of every file, because a rename keeps the content.

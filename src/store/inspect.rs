@@ -8,10 +8,10 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::Result;
 use crate::model::FileId;
-use crate::store::failure::{StoreContext, as_damage};
-use crate::store::opening::{self, Place};
-use crate::store::synced::Synced;
-use crate::store::{LanceStore, manifests, schema};
+use crate::store::durable_version::Synced;
+use crate::store::lance_error::{StoreContext, as_damage};
+use crate::store::recovery::Place;
+use crate::store::{LanceStore, manifests, recovery, schema};
 
 /// Contents of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl LanceStore {
         }
         let versions = manifests::list(&table_dir)?;
         let synced = Synced::of(&table_dir).read()?;
-        let opened = opening::read(&place).await?;
+        let opened = recovery::read(&place).await?;
         let query = opened.table.query().select(Select::All);
         let mut damaged = BTreeSet::new();
         let mut rows = query.execute().await.map_err(as_damage).on("read", dir)?;

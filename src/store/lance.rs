@@ -14,13 +14,15 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
-use crate::store::failure::StoreContext;
-use crate::store::hot::{HOT_VECTOR_BYTES, Hot, hot_rows};
-use crate::store::opening::{self, Cached, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
-use crate::store::readings::Readings;
-use crate::store::synced::Synced;
-use crate::store::whole::Whole;
-use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
+use crate::store::durable_version::Synced;
+use crate::store::footer_check::Whole;
+use crate::store::lance_error::StoreContext;
+use crate::store::memory::{HOT_VECTOR_BYTES, Hot, hot_rows};
+use crate::store::recovery::{Cached, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
+use crate::store::version_pins::Readings;
+use crate::store::{
+    FileSet, KeywordQuery, Store, StoreStats, fsync, maintenance, manifests, queries, recovery, schema,
+};
 
 /// Prefix of table names.
 const TABLE_PREFIX: &str = "chunks_";
@@ -37,7 +39,7 @@ pub fn memory_caps() -> Vec<MemoryCap> {
         cap("opened indexes of the store", INDEX_CACHE_BYTES),
         cap("page tables of the store", METADATA_CACHE_BYTES),
         cap("vectors that are searched in memory", HOT_VECTOR_BYTES),
-        MemoryCap { part: "building the keyword index".into(), mib: upkeep::KEYWORD_MEMORY_MIB },
+        MemoryCap { part: "building the keyword index".into(), mib: maintenance::KEYWORD_MEMORY_MIB },
     ]
 }
 
@@ -95,10 +97,10 @@ impl LanceStore {
     /// # Errors
     /// The directory is not an index, or cannot be read or written.
     pub async fn open(dir: &Path, fingerprint: &str, dimension: usize) -> Result<LanceStore> {
-        sync::prepare(dir)?;
+        fsync::prepare(dir)?;
         let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
         let synced = Synced::of(&place.table_dir());
-        let Opened { table, cached, rows, hot, whole, set_aside, has_lost } = opening::open(&place, &synced).await?;
+        let Opened { table, cached, rows, hot, whole, set_aside, has_lost } = recovery::open(&place, &synced).await?;
         for it in &set_aside {
             tracing::warn!("the index was damaged: the unreadable part is kept as `{}`", it.display());
         }
@@ -151,7 +153,7 @@ impl LanceStore {
     /// # Errors
     /// The disk fails.
     pub async fn accept_loss(&self) -> Result<()> {
-        opening::note(&self.table, &self.place, &self.synced).await?;
+        recovery::note(&self.table, &self.place, &self.synced).await?;
         self.has_lost.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -161,7 +163,7 @@ impl LanceStore {
     /// # Errors
     /// The directory is not an index, or cannot be read.
     pub async fn tables(dir: &Path) -> Result<Vec<String>> {
-        sync::prepare(dir)?;
+        fsync::prepare(dir)?;
         connect(dir, &Cached::new()).await?.table_names().execute().await.on("list", dir)
     }
 
@@ -215,7 +217,7 @@ impl LanceStore {
             true
         };
         files.sort_unstable();
-        legs::scan(self, &FileSet::Only(files.into()), &mut take).await?;
+        queries::scan(self, &FileSet::Only(files.into()), &mut take).await?;
         Ok(found)
     }
 
@@ -248,7 +250,7 @@ impl LanceStore {
 
     /// Returns all rows of these files.
     pub(super) async fn rows_of(&self, table: &Table, files: &[FileId]) -> Result<Vec<RecordBatch>> {
-        let query = table.query().only_if_expr(legs::of_files(files)).select(Select::All);
+        let query = table.query().only_if_expr(queries::of_files(files)).select(Select::All);
         collect(query.execute().await, "read", &self.dir).await
     }
 
@@ -265,10 +267,10 @@ impl LanceStore {
     /// The index cannot be read.
     pub async fn warm(&self) -> Result<()> {
         let _reading = self.readings.begin();
-        let bytes = sync::bytes_below(&self.place.table_dir().join("_indices")).await?;
+        let bytes = fsync::bytes_below(&self.place.table_dir().join("_indices")).await?;
         // In memory it takes about twice as much.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
-            upkeep::warm(&self.shown).await.on("read the index of", &self.dir)?;
+            maintenance::warm(&self.shown).await.on("read the index of", &self.dir)?;
         }
         Ok(())
     }
@@ -284,7 +286,7 @@ impl LanceStore {
     /// # Errors
     /// The directory cannot be read or written.
     pub async fn cover_words(&self) -> Result<()> {
-        let done = self.change(upkeep::cover(self)).await;
+        let done = self.change(maintenance::cover(self)).await;
         self.upkeep_ended(&done);
         done
     }
@@ -294,7 +296,7 @@ impl LanceStore {
     /// # Errors
     /// The directory cannot be read or written.
     pub async fn prune(&self) -> Result<()> {
-        let done = self.change(upkeep::prune_only(self)).await;
+        let done = self.change(maintenance::prune_only(self)).await;
         self.upkeep_ended(&done);
         done
     }
@@ -347,13 +349,13 @@ impl Store for LanceStore {
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         let _reading = self.readings.begin();
-        legs::vector(self, vector, files, limit).await.map(|it| within(files, it))
+        queries::vector(self, vector, files, limit).await.map(|it| within(files, it))
     }
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let _reading = self.readings.begin();
-        legs::keyword(self, query, files, limit).await.map(|it| within(files, it))
+        queries::keyword(self, query, files, limit).await.map(|it| within(files, it))
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
@@ -361,35 +363,35 @@ impl Store for LanceStore {
             return Ok(found);
         }
         let _reading = self.readings.begin();
-        let batches = legs::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
+        let batches = queries::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
         let mut chunks = Vec::with_capacity(ids.len());
         for batch in &batches {
             chunks.extend(schema::stored_chunks(batch)?);
         }
-        legs::keep_asked(&mut chunks, ids, |it| (it.file_id, &it.chunk.id));
+        queries::keep_asked(&mut chunks, ids, |it| (it.file_id, &it.chunk.id));
         Ok(chunks)
     }
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
         let _reading = self.readings.begin();
-        legs::similarities(self, vector, ids).await
+        queries::similarities(self, vector, ids).await
     }
 
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
         let _reading = self.readings.begin();
-        legs::vectors(self, ids).await
+        queries::vectors(self, ids).await
     }
 
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
         let _reading = self.readings.begin();
-        let hits = within(files, legs::all_words(self, words, files).await?);
+        let hits = within(files, queries::all_words(self, words, files).await?);
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
         Ok(files.into_iter().collect())
     }
 
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {
         let _reading = self.readings.begin();
-        legs::scan(self, files, each).await
+        queries::scan(self, files, each).await
     }
 
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
@@ -406,7 +408,7 @@ impl Store for LanceStore {
     }
 
     async fn upkeep(&self) -> Result<()> {
-        let done = self.change(upkeep::run(self)).await;
+        let done = self.change(maintenance::run(self)).await;
         self.upkeep_ended(&done);
         done
     }
@@ -425,10 +427,10 @@ impl Store for LanceStore {
         let upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(StoreStats {
             chunks: self.chunk_count(),
-            bytes: sync::bytes_below(&self.place.table_dir()).await?,
+            bytes: fsync::bytes_below(&self.place.table_dir()).await?,
             fragments: fragments as u64,
             versions: self.version_count()?,
-            unindexed_rows: upkeep::unindexed(&self.shown).await.on("read", &self.dir)?,
+            unindexed_rows: maintenance::unindexed(&self.shown).await.on("read", &self.dir)?,
             upkeep_now: upkeep.now,
             upkeep_error: upkeep.error,
         })

@@ -3,30 +3,30 @@
 //! This layer does not fuse results, know files by path, or decide what is stale: that is `ask` and `index`.
 //! [`LanceStore`] is the implementation; start reading at [`Store`].
 
-mod compacting;
-mod computing;
-mod failure;
-mod hot;
+mod compaction;
+mod lance_runtime;
+mod lance_error;
+mod memory;
 mod inspect;
 mod lance;
-mod legs;
+mod queries;
 mod manifests;
-mod opening;
+mod recovery;
 mod purge;
-mod readings;
+mod version_pins;
 mod schema;
-mod settling;
-mod sync;
-mod synced;
+mod publish;
+mod fsync;
+mod durable_version;
 #[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
 mod tests;
-mod upkeep;
-mod whole;
-mod writing;
+mod maintenance;
+mod footer_check;
+mod write;
 
-pub use computing::{bound_library, start_pool};
+pub use crate::store::lance_runtime::{bound_library, start_pool};
 pub use inspect::Inspection;
 pub use lance::{LanceStore, memory_caps};
 
@@ -82,7 +82,7 @@ pub struct StoreStats {
 impl StoreStats {
     /// Returns whether maintenance would merge the fragments of a small table. The same number is low for a large one.
     pub fn is_scattered(&self) -> bool {
-        compacting::is_scattered(self.fragments, self.chunks)
+        compaction::is_scattered(self.fragments, self.chunks)
     }
 }
 

@@ -7,9 +7,9 @@
 use lancedb::Table;
 
 use crate::error::Result;
-use crate::store::failure::StoreContext;
 use crate::store::lance::{LanceStore, slower};
-use crate::store::{compacting, manifests, upkeep};
+use crate::store::lance_error::StoreContext;
+use crate::store::{compaction, maintenance, manifests};
 
 impl LanceStore {
     /// Rewrites everything that holds deleted rows. Returns the version before which all versions must be pruned, see
@@ -41,8 +41,8 @@ async fn rewrite(store: &LanceStore) -> Result<u64> {
         // Only the indexes still hold the words. They are rebuilt with the first new row.
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
-        compacting::compact_deleted(table).await.on("compact", &store.dir)?;
-        upkeep::make_keyword_index(table).await.on("update keywords in", &store.dir)?;
+        compaction::compact_deleted(table).await.on("compact", &store.dir)?;
+        maintenance::make_keyword_index(table).await.on("update keywords in", &store.dir)?;
     }
     store.settle_moved().await?;
     store.forget_replaced().await;
@@ -64,7 +64,7 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
 async fn prune(store: &LanceStore) -> Result<()> {
     // The replacements of the pruned data must be durable first.
     store.settle().await?;
-    upkeep::drop_before(&store.table, store.readings.oldest(), true).await.on("prune", &store.dir)
+    maintenance::drop_before(&store.table, store.readings.oldest(), true).await.on("prune", &store.dir)
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(vec![file(1, &["harbour"])]).await.unwrap();
-        let synced = crate::store::synced::Synced::of(&store.place.table_dir());
+        let synced = crate::store::durable_version::Synced::of(&store.place.table_dir());
         let last = synced.read().unwrap().unwrap();
         store.replace(vec![file(2, &[&format!("the {CANARY} of the ledger")])]).await.unwrap();
         drop(store);

@@ -1,4 +1,4 @@
-mod beside;
+mod concurrent_reads;
 mod filters;
 
 use std::path::Path;

@@ -8,9 +8,9 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use vic::client::Client;
 use vic::config::Config;
-use vic::librarian;
 use vic::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, Task};
 use vic::model::{AskEvent, AskRequest, PrivacyMode, QueryPlan};
+use vic::planner;
 
 use crate::harness::{World, sample};
 use crate::llama::Llama;
@@ -107,7 +107,7 @@ fn every_question_gets_a_valid_plan_by_the_model_or_by_rules_with_a_warning() {
     ] {
         let answer = world.json(&["ask", question]);
         let plan: QueryPlan = serde_json::from_value(answer["query_plan"].clone()).unwrap();
-        librarian::validate(&plan).unwrap();
+        planner::validate(&plan).unwrap();
         assert_eq!(plan.raw_user_text, question);
         let (_, warnings) = told(&answer);
         let stood_in = warnings.contains("planned by rules");

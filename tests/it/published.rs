@@ -1,12 +1,12 @@
 //! What the contract publishes, on every face: the same bytes for the same request, answers and refusals that fit their
 //! schemas, and examples of the help that are what happens.
 
-#[path = "../../src/contract/tests/conforms.rs"]
+#[path = "../../src/corpus/tests/schema_check.rs"]
 mod conforms;
 
 use serde_json::{Map, Value, json};
 use vic::client::Client;
-use vic::contract::schema;
+use vic::corpus::api::schema;
 use vic::model::CorpusCall;
 use vic::verbs::{EXAMPLES, VERBS, request_of};
 

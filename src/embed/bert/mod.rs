@@ -21,13 +21,13 @@ mod attention;
 mod kernels;
 mod linear;
 mod network;
-mod pass;
+mod forward;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use crate::embed::bert::forward::Pass;
 pub(crate) use network::{Network, Shape};
-pub(crate) use pass::Pass;
 
 /// Increment this with every change that alters vectors, so that old and new ones are never compared.
 pub(crate) const VERSION: u32 = 1;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Mutex;
 
 use super::*;
-use crate::embed::remote_tests::{Reply, serve};
+use crate::embed::remote::tests::{Reply, serve};
 
 const CONTENT: &[u8] = b"a file of a model";
 

@@ -8,10 +8,10 @@ use ort::session::{Session, SessionInputValue};
 use ort::value::TensorRef;
 
 use crate::embed::Vector;
-use crate::embed::entry::VectorRecipe;
-use crate::embed::onnx::lookup::Lookup;
+use crate::embed::model_catalog::VectorRecipe;
+use crate::embed::onnx::embedding_table::Lookup;
 use crate::embed::onnx::runtime::Runtime;
-use crate::embed::onnx::{graph, pool};
+use crate::embed::onnx::{graph, pooling};
 use crate::error::{Error, ErrorCode, Result};
 
 /// Output names of ready-made models, best first.
@@ -104,7 +104,7 @@ impl Encoder {
         let outputs = self.session.run(inputs).map_err(failed)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
         match shape.iter().as_slice() {
-            &[1, _, width] | &[1, width] => pool::pool(values, width.unsigned_abs() as usize, &self.recipe),
+            &[1, _, width] | &[1, width] => pooling::pool(values, width.unsigned_abs() as usize, &self.recipe),
             other => Err(Error::new(
                 ErrorCode::FailedPrecondition,
                 format!("the model's output `{}` has the shape {other:?}, not [1, tokens, width]", self.output),

@@ -1,6 +1,6 @@
 //! Writes the ONNX graph of a BERT encoder from its weights.
 //!
-//! The graph starts after the embedding lookup, which [`crate::embed::onnx::lookup`] does for all sessions from one
+//! The graph starts after the embedding lookup, which [`crate::embed::onnx::embedding_table`] does for all sessions from one
 //! shared table, and ends with one vector per token. A run takes one text, so there is no padding and no mask.
 //!
 //! There are two precisions. `fp32` uses the fused operators of ONNX Runtime's optimiser. `int8` quantises weights per
@@ -9,7 +9,7 @@
 
 use prost::Message;
 
-use crate::embed::onnx::proto::{
+use crate::embed::onnx::onnx_proto::{
     AttributeProto, FLOAT, GraphProto, INT8, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto,
 };
 use crate::embed::onnx::weights::{BertConfig, Weights};

@@ -6,17 +6,17 @@
 //! Start reading at [`encoder`].
 
 pub(crate) mod arena;
-pub(crate) mod card;
+pub(crate) mod cuda;
 mod encoder;
 mod graph;
-mod lanes;
-mod lookup;
-mod own;
-mod pool;
-mod proto;
-mod rounding;
+mod worker_threads;
+mod embedding_table;
+mod bert_backend;
+mod pooling;
+mod onnx_proto;
+mod quantization_check;
 pub(crate) mod runtime;
-mod spec;
+mod model_spec;
 mod weights;
 
 use std::path::PathBuf;
@@ -24,21 +24,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub(crate) use rounding::closeness;
+pub(crate) use crate::embed::onnx::quantization_check::closeness;
 pub use runtime::disable_telemetry;
 
 use crate::config::{EmbedConfig, EmbedDevice};
-use crate::embed::entry::{ModelEntry, VectorRecipe};
+use crate::embed::model_catalog::{ModelEntry, VectorRecipe};
 use crate::embed::models::{ModelStore, blocking};
+use crate::embed::onnx::bert_backend::OwnModel;
+use crate::embed::onnx::embedding_table::Lookup;
 use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::graph::Precision;
-use crate::embed::onnx::lanes::{Lanes, Work};
-use crate::embed::onnx::lookup::Lookup;
-use crate::embed::onnx::own::OwnModel;
+use crate::embed::onnx::model_spec::{ModelSpec, Network};
 use crate::embed::onnx::runtime::Runtime;
-use crate::embed::onnx::spec::{ModelSpec, Network};
 use crate::embed::onnx::weights::{BertConfig, Weights};
-use crate::embed::tokens::ModelTokenizer;
+use crate::embed::onnx::worker_threads::{Lanes, Work};
+use crate::embed::tokenizer::ModelTokenizer;
 use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
@@ -73,9 +73,9 @@ impl OnnxEmbedder {
 /// Loads everything except the dimension, which is taken from the first vector.
 fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = precision(&config.precision)?;
-    card::check(config, precision)?;
+    cuda::check(config, precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
-    rounding::heed(&spec.network, precision)?;
+    quantization_check::heed(&spec.network, precision)?;
     let tokenizer = open_tokenizer(&spec)?;
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
     let threads = threads(config.threads);
@@ -89,7 +89,7 @@ fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
             let computation = spec.network.computation(precision);
             let (runtime, engine) = match config.device {
                 EmbedDevice::Cpu => (processor(store)?, "onnxruntime"),
-                EmbedDevice::Cuda => (card::runtime(store)?, "onnxruntime (cuda)"),
+                EmbedDevice::Cuda => (cuda::runtime(store)?, "onnxruntime (cuda)"),
             };
             let work = runtime_work(runtime, spec.network.file(precision)?, lookup, &spec, &tokenizer);
             (Lanes::start(threads, work)?, engine.to_string(), computation)

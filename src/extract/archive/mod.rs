@@ -8,7 +8,7 @@ use std::io::{Cursor, Read};
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use zip::ZipArchive;
 
-use crate::extract::package::{check_method, zip_failure};
+use crate::extract::zip_container::{check_method, zip_failure};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{ExtractFailure, FileState, Reason};
 

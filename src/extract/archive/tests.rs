@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::extract::package::tests::zipped;
+use crate::extract::zip_container::tests::zipped;
 use crate::model::{Anchor, BlockKind, Document, ExtractLimits};
 
 /// Reads archives with this module, `.bad` as damaged, `.png` as unsupported, everything else as text.

@@ -7,8 +7,8 @@
 //! program. It is set afterwards, because loading needs more calls than reading. `calls` holds the rules, `escape` tests
 //! them. The worker limits memory and time itself.
 
-mod calls;
-pub(crate) mod escape;
+mod seccomp_rules;
+pub(crate) mod probe;
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
 
 /// Restricts all threads of this process to the system calls in [`calls`].
 pub(crate) fn lock_calls() -> Result<(), String> {
-    for program in calls::programs().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
+    for program in seccomp_rules::programs().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| {
             format!("seccomp rejected its filter: {error}; use Linux 4.14 or newer with CONFIG_SECCOMP_FILTER")
         })?;

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 use crate::extract::pool::Nursery;
 use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup};
 use crate::extract::worker::status_bytes;
-use crate::extract::{Tools, descriptor, failure};
+use crate::extract::{Tools, failure, fd_passing};
 use crate::model::{ExtractFailure, Reason};
 
 /// Native libraries leak some memory with every file.
@@ -107,7 +107,7 @@ impl Worker {
         let frame = protocol::encode(job)?;
         let sent = loop {
             self.socket.writable().await?;
-            let send = || descriptor::send(self.socket.as_fd(), &frame, file);
+            let send = || fd_passing::send(self.socket.as_fd(), &frame, file);
             match self.socket.try_io(Interest::WRITABLE, send) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => break outcome?,

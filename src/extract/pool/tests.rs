@@ -1,5 +1,5 @@
-use super::scripted::{HELLO, program};
 use super::*;
+use crate::extract::pool::scripted_worker::{HELLO, program};
 
 fn pool(program: &str) -> WorkerPool {
     let limits = ExtractLimits { seconds: 1, ..ExtractLimits::default() };
@@ -317,7 +317,7 @@ async fn retry_runs_without_other_workers() {
 #[tokio::test]
 async fn idle_worker_ends_after_max_idle() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = scripted::pool(folder.path(), "", &Ok(Document::default()));
+    let pool = scripted_worker::pool(folder.path(), "", &Ok(Document::default()));
     pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap();
     pool.dismiss_rested();
     assert_eq!(pool.at_rest(), 1);

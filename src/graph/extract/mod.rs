@@ -4,7 +4,7 @@
 //! found in text name their chunk and a confidence.
 
 mod code;
-mod derived;
+mod derived_from;
 mod links;
 mod part;
 mod people;
@@ -76,7 +76,7 @@ pub(crate) fn part(reading: &Reading<'_>) -> crate::model::GraphPart {
     let kind = reading.record.kind;
     let is_proto = reading.record.extension == "proto";
     if let Some(first) = texts.first() {
-        derived::by_header(first, &mut maker);
+        derived_from::by_header(first, &mut maker);
     }
     for text in &texts {
         if kind == FileKind::Code || is_proto {

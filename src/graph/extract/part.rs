@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use crate::graph::extract::{Reading, Text, derived, relation};
+use crate::graph::extract::{Reading, Text, derived_from, relation};
 use crate::model::{Anchor, Chunk, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
 
 /// Most nodes, and most edges, of one file; a list of a million links is useless in a graph.
@@ -210,7 +210,7 @@ impl<'a> Maker<'a> {
             self.edge((&folder_key(parent), &key), relation::CONTAINS, 1.0, None);
         }
         let evidence = self.reading.chunks.first().map(whole);
-        derived::by_name(self, &evidence);
+        derived_from::by_name(self, &evidence);
         if let Some(hash) = record.hash.filter(|_| record.chunks > 0) {
             let alias = format!("hash:{hash}");
             self.alias(alias.clone());

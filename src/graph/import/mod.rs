@@ -12,17 +12,20 @@
 //!
 //! The result is handed over in parts of bounded size, so that only one of them is in memory.
 
-mod file;
-mod importer;
+pub(in crate::graph) mod change_check;
+mod json_reader;
+mod json_items;
+pub mod proposals;
 #[cfg(test)]
 mod tests;
+pub(in crate::graph) mod text;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::graph::import::importer::Importer;
+use crate::graph::import::json_items::Importer;
 use crate::model::GraphPart;
 
 /// Most edges, and most nodes, of one part, the unit of storage.
@@ -36,19 +39,19 @@ pub(crate) type TakePart<'a> = &'a mut dyn FnMut(GraphPart) -> Result<()>;
 /// # Errors
 /// `InvalidArgument` naming the problem and its place; errors of `take`.
 pub(crate) fn each(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
-    let head = file::head(text)?;
+    let head = json_reader::head(text)?;
     let (has_edges, has_facts) = (head.has_edges, head.has_facts);
     let mut importer = Importer::new(name, head.schemas, &head.nodes, take);
     importer.nodes(head.nodes)?;
     if has_edges {
-        file::edges(text, |number, it| {
+        json_reader::edges(text, |number, it| {
             importer.edge(it).map_err(|error| at(error, "edges", number))?;
             importer.hand_on_when_full()
         })?;
     }
     if has_facts {
         // After all edges, in any file order: facts create contexts and times that edges must not resolve to.
-        file::facts(text, |number, it| {
+        json_reader::facts(text, |number, it| {
             importer.fact(number, it).map_err(|error| at(error, "facts", number))?;
             importer.hand_on_when_full()
         })?;

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::graph::view::View;
-use crate::graph::{GraphService, describe, export, graph_query};
+use crate::graph::snapshot::view::View;
+use crate::graph::tools::{describe, graph_query};
+use crate::graph::{GraphService, export};
 use crate::model::{GraphExtent, GraphFormat, GraphImport, GraphRequest, Scope};
 
 /// Source, relation, target.

@@ -1,9 +1,9 @@
-mod documents;
+mod graph_query;
 mod incremental;
-mod oracle;
-mod reference;
+mod query_brute_force;
+mod reference_examples;
 mod service;
-mod woven;
+mod snapshot_merge;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::graph::build::Builder;
-use crate::graph::plan::Texts;
-use crate::graph::view::View;
-use crate::graph::{answer, axql, import, intake};
+use crate::graph::import::{self, text};
+use crate::graph::query::plan::Texts;
+use crate::graph::query::{answer, axql};
+use crate::graph::snapshot::builder::Builder;
+use crate::graph::snapshot::view::View;
 use crate::model::{GraphPart, GraphSource, Scope};
 
 /// Builds a view of these parts, one source each, numbered from 0 in their order.
@@ -39,7 +40,7 @@ pub(super) fn graph(value: &Value) -> View {
 
 /// The graph of lines in text form.
 pub(super) fn wires(text: &str) -> View {
-    view_of(vec![intake::read(text).unwrap()])
+    view_of(vec![text::read(text).unwrap()])
 }
 
 /// The answer to a query.
@@ -220,7 +221,7 @@ fn exported_graph_round_trips_through_import() {
 #[test]
 fn out_of_scope_data_is_in_no_result() {
     let part = |keys: &[&str], edges: &[(&str, &str)]| GraphPart {
-        nodes: keys.iter().map(|it| intake::node(it)).collect(),
+        nodes: keys.iter().map(|it| text::node(it)).collect(),
         edges: edges
             .iter()
             .map(|(source, target)| crate::model::GraphEdge {
@@ -251,9 +252,9 @@ fn out_of_scope_data_is_in_no_result() {
     assert!(
         names(&mine, "select ?y where x -r/r-> ?y").is_empty() && names(&mine, "select ?y where y -r-> ?y").is_empty()
     );
-    let summary = super::describe::summary(&mine);
+    let summary = crate::graph::tools::describe::summary(&mine);
     assert_eq!((&summary["nodes"], &summary["edges"], &summary["imports"]), (&json!(2), &json!(1), &json!([])));
-    let edges = super::graph_query::run(&mine, json!({"queryType": "edges"})).unwrap();
+    let edges = crate::graph::tools::graph_query::run(&mine, json!({"queryType": "edges"})).unwrap();
     assert_eq!(edges["count"], 1);
 }
 
@@ -264,9 +265,9 @@ fn entity_names_are_escaped_in_drawings() {
         &json!({"nodes": [{"id": 0, "type": "T", "name": evil}], "edges": [{"source": 0, "target": 0, "type": evil}]}),
     );
     let extent = super::export::extent(&view, &crate::model::GraphExtent::default(), 10).unwrap();
-    let page = super::viz::html(&view, &extent).unwrap();
+    let page = crate::graph::export::drawing::html(&view, &extent).unwrap();
     assert_eq!(page.matches("</script").count(), 1, "only the page's own");
     assert!(!page.contains("<img") && page.contains("\\u003cimg"));
-    let dot = super::viz::dot(&view, &extent);
+    let dot = crate::graph::export::drawing::dot(&view, &extent);
     assert!(dot.contains("\\\"];") && dot.lines().count() == 6, "{dot}");
 }

@@ -4,7 +4,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorCode, Result};
-use crate::graph::{GraphService, being_built, intake};
+use crate::graph::import::text;
+use crate::graph::{GraphService, being_built};
 use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphSource, Scope};
 
 fn open(dir: &tempfile::TempDir) -> GraphService {
@@ -101,7 +102,7 @@ async fn data_stored_before_panic_appears_with_next_change() {
     assert_eq!(count(&service, FLOWS).await, 1);
     let broken = service.shared.in_turn(|mut turn| -> Result<()> {
         let source = GraphSource { name: "import:b#0".into(), ..GraphSource::default() };
-        turn.store(&[], vec![(source, intake::read("C.FL.001 -io-> B.FN.001")?)])?;
+        turn.store(&[], vec![(source, text::read("C.FL.001 -io-> B.FN.001")?)])?;
         panic!("in the middle of a change")
     });
     assert_eq!(broken.await.unwrap_err().code, ErrorCode::Internal);

@@ -18,10 +18,10 @@ use tokio::process::{Child, Command};
 use crate::config;
 use crate::embed::egress;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::llm::plugin::offline;
+use crate::llm::plugin::integrity::{SealedFile, is_program};
 use crate::llm::plugin::process::Running;
 use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
-use crate::llm::plugin::seal::{self, SealedFile, is_program};
+use crate::llm::plugin::{integrity, seccomp};
 use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 
@@ -89,7 +89,7 @@ impl PluginCommand {
         }
         let folder = std::path::absolute(folder).at("resolve", folder)?;
         let program = if program.contains('/') { folder.join(program) } else { in_path(program)? };
-        let seal = seal::seal_program(&program)?;
+        let seal = integrity::seal_program(&program)?;
         let files = SealedFile::all(&program, &args, &folder)?;
         Ok(PluginCommand { program, args, folder, seal, files })
     }
@@ -112,7 +112,7 @@ impl PluginCommand {
             command.check_program()?;
             check_interpreter(&command.program)?;
             command.check_files()?;
-            if mode == PrivacyMode::LocalOnly { offline::check() } else { Ok(()) }
+            if mode == PrivacyMode::LocalOnly { seccomp::check() } else { Ok(()) }
         })
         .await
         .map_err(Error::internal)?
@@ -140,12 +140,12 @@ impl PluginCommand {
 
     /// Checks that the program is unchanged.
     fn check_program(&self) -> Result<()> {
-        seal::same(&self.program, "program", &self.seal, seal::seal_program(&self.program))
+        integrity::same(&self.program, "program", &self.seal, integrity::seal_program(&self.program))
     }
 
     /// Checks that the script exists and was hashed, and that all hashed files are unchanged.
     fn check_files(&self) -> Result<()> {
-        if let Some(script) = seal::script(&self.program, &self.args, &self.folder) {
+        if let Some(script) = integrity::script(&self.program, &self.args, &self.folder) {
             let script = self.folder.join(script);
             check_script(&script)?;
             if !self.files.iter().any(|it| it.is_of(&script)) {
@@ -197,10 +197,10 @@ impl PluginCommand {
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(&self.folder).env_clear().envs(config::plugin_environment());
         if mode == PrivacyMode::LocalOnly {
-            offline::confine(&mut command)?;
+            seccomp::confine(&mut command)?;
         }
         let running = Running::start(command, TaskId::random()?.0)
-            .map_err(|it| offline::refused(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
+            .map_err(|it| seccomp::refused(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
         let (running, outcome) = self.converse(running, request, limits).await;
         // Kills leftover processes before the answer is used. This waits for processes, so it runs on the blocking pool.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;

@@ -5,14 +5,14 @@
 //! check its output.
 
 mod command;
-mod offline;
+mod seccomp;
 mod process;
 mod protocol;
-mod seal;
+mod integrity;
 
+pub use crate::llm::plugin::integrity::SealedFile;
 pub use command::{PluginCommand, PluginLimits};
 pub use protocol::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate, SchemaHints, ToolInvocation, ToolOffer,
     TranscriptStep, V2, V3,
 };
-pub use seal::SealedFile;

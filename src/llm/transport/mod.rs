@@ -1,7 +1,7 @@
 //! Transports to models. A transport makes one attempt of one request; it has no queue, retries or tools.
 
 mod command;
-mod lines;
+mod answer_lines;
 pub(crate) mod mock;
 mod ollama;
 mod openai;

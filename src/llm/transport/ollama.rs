@@ -11,9 +11,9 @@ use crate::config::EmbedBackend;
 use crate::embed::egress::{AWAY, Outbound, Purpose};
 use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::transport::lines::{self, Lines};
+use crate::llm::transport::answer_lines::Lines;
 use crate::llm::transport::server::{self, Server, offered};
-use crate::llm::transport::{Piece, PieceStream, Transport};
+use crate::llm::transport::{Piece, PieceStream, Transport, answer_lines};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
@@ -174,7 +174,7 @@ impl Transport for Ollama {
         if !Purpose::Reasoning.may_leave(mode) {
             // No retries: a caller waits for the answer.
             let show = timeout(patience.first, remote::passed_on(&client, &self.server.base, model, 1));
-            let shown = show.await.map_err(|_| lines::silence(&url, false))?;
+            let shown = show.await.map_err(|_| answer_lines::silence(&url, false))?;
             match shown.map_err(|error| self.hint(model, error))? {
                 None => (),
                 Some(place) => return Err(remote::leaves(model, &place, mode)),

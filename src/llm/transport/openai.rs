@@ -10,7 +10,7 @@ use crate::config::EmbedBackend;
 use crate::embed::egress::{AWAY, Outbound};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::transport::lines::Lines;
+use crate::llm::transport::answer_lines::Lines;
 use crate::llm::transport::server::{self, Server, offered};
 use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;

@@ -10,8 +10,8 @@ use crate::config::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine};
 use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::transport::lines::{self, Lines};
-use crate::llm::transport::{Piece, PieceStream};
+use crate::llm::transport::answer_lines::Lines;
+use crate::llm::transport::{Piece, PieceStream, answer_lines};
 use crate::machine::computing;
 use crate::model::llm::request::LlmRequest;
 use crate::model::{PrivacyMode, ToolSpec};
@@ -94,7 +94,7 @@ pub(super) async fn ask(
     let patience = request.patience;
     // Encoding megabytes of images as base64 is CPU-bound work.
     let posted = computing(|| client.post(url).timeout(patience.overall).json(&body()));
-    let sent = timeout(patience.first, client.send(posted)).await.map_err(|_| lines::silence(url, false))?;
+    let sent = timeout(patience.first, client.send(posted)).await.map_err(|_| answer_lines::silence(url, false))?;
     let response = sent.map_err(|error| error.at(url))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut lines = Lines::new(response, url.into(), request, deadline);

@@ -6,18 +6,18 @@ use axum::http::StatusCode;
 
 use crate::model::{AskEvent, AskRequest, GrepRequest, SimilarRequest};
 use crate::serve::http::{Known, Reply, Shared, body, json, sse};
-use crate::serve::{check, follow};
+use crate::serve::{streams, validate};
 
 /// `POST /v1/ask`: the answer at once, or as events if the client accepts `text/event-stream`.
 pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let streamed = sse::wanted(&request);
     let question: AskRequest = body::parse(&bridge, request).await?;
-    check::ask(&question)?;
+    validate::ask(&question)?;
     if !streamed {
         return json(StatusCode::OK, &caller.service().ask(question).await?);
     }
     let events = caller.service().ask_stream(question).await?;
-    let events = follow::answer(events, bridge.shutdown.clone());
+    let events = streams::answer(events, bridge.shutdown.clone());
     Ok(sse::stream(events, |event| match event {
         AskEvent::Plan(plan) => sse::event("plan", &plan),
         AskEvent::Hits(hits) => sse::event("hits", &hits),
@@ -29,20 +29,20 @@ pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request
 /// `POST /v1/search`: the hits without a summary.
 pub(crate) async fn search(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let question: AskRequest = body::parse(&bridge, request).await?;
-    check::ask(&question)?;
+    validate::ask(&question)?;
     json(StatusCode::OK, &caller.service().search(question).await?)
 }
 
 /// `POST /v1/similar`: files similar to a file.
 pub(crate) async fn similar(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: SimilarRequest = body::parse(&bridge, request).await?;
-    check::similar(&request)?;
+    validate::similar(&request)?;
     json(StatusCode::OK, &caller.service().similar(request).await?)
 }
 
 /// `POST /v1/grep`: matching lines.
 pub(crate) async fn grep(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: GrepRequest = body::parse(&bridge, request).await?;
-    check::grep(&request)?;
+    validate::grep(&request)?;
     json(StatusCode::OK, &caller.service().grep(request).await?)
 }

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::proto::json;
-use crate::serve::http::message::Held;
-use crate::serve::http::refusal::Refusal;
+use crate::serve::http::error_response::Refusal;
+use crate::serve::http::memory_limit::Held;
 use crate::serve::http::{Bridge, Shared};
 use crate::serve::metrics::Refused;
 

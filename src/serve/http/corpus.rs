@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ErrorCode;
 use crate::model::{CorpusCall, CorpusReply};
-use crate::serve::http::refusal::RETRY;
+use crate::serve::http::error_response::RETRY;
 use crate::serve::http::{Known, Reply, Shared, body};
 
 /// `POST /v1/corpus/{verb}`: the envelope. A refusal has an HTTP error status, and its reason in the envelope.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::resolved;
 use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest, path_of, printed};
 use crate::serve::http::{Bridge, Known, Reply, Shared, body, json, sse};
-use crate::serve::{check, follow};
+use crate::serve::{streams, validate};
 
 /// Response to an accepted job.
 #[derive(Debug, Serialize)]
@@ -36,14 +36,14 @@ pub(crate) async fn start(State(bridge): Shared, Extension(caller): Known, reque
 /// `POST /v1/sync`: responds once every earlier change is searchable.
 pub(crate) async fn sync(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: SyncRequest = body::parse_or_default(&bridge, request).await?;
-    check::sync(&request)?;
+    validate::sync(&request)?;
     json(StatusCode::OK, &caller.service().sync(request).await?)
 }
 
 /// `POST /v1/pause`: pauses reading files.
 pub(crate) async fn pause(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: PauseRequest = body::parse_or_default(&bridge, request).await?;
-    check::pause(&request)?;
+    validate::pause(&request)?;
     json(StatusCode::OK, &caller.service().pause(request).await?)
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn status(Extension(caller): Known, request: Request) -> Reply 
 /// `GET /v1/index/events?job_id=`: snapshots until the job has ended.
 pub(crate) async fn events(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let JobQuery { job_id } = body::query(&request)?;
-    let snapshots = follow::job(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
+    let snapshots = streams::job(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
     Ok(sse::stream(snapshots, |snapshot| {
         let name = if snapshot.state.is_final() { "done" } else { "progress" };
         sse::event(name, &JobReport::from(snapshot))
@@ -84,7 +84,7 @@ impl Bridge {
         let default = default.map(|it| printed(it).into_owned());
         let paths: Vec<String> = request.root.or(default).into_iter().collect();
         for path in &paths {
-            check::path("root", path)?;
+            validate::path("root", path)?;
             if !path_of(path).is_absolute() {
                 return Err(Error::invalid(format!("`{path}` is not an absolute path")).field("root"));
             }

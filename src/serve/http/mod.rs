@@ -2,21 +2,21 @@
 //!
 //! [`router`] lists the paths. Every request first passes the [`gate`]: host and origin, then the key, then the rate
 //! limit. The gate adds the [`Caller`] to the request, the only way for a handler to reach a service. [`body`] checks
-//! sizes and types of bodies, [`crate::serve::check`] checks values, the service does the rest. Every error response is a
+//! sizes and types of bodies, [`crate::serve::validate`] checks values, the service does the rest. Every error response is a
 //! [`refusal::Refusal`]. gRPC requests pass the same gate; their routes are those of the Unix socket.
 
 mod ask;
 mod body;
 mod corpus;
 mod files;
-mod gate;
+mod auth;
 mod health;
 mod index;
-mod limits;
-mod message;
+mod rate_limit;
+mod memory_limit;
 pub(crate) mod openapi;
-pub(crate) mod refusal;
-mod revoked;
+pub(crate) mod error_response;
+mod revocation;
 mod sse;
 mod table;
 #[cfg(test)]
@@ -40,10 +40,10 @@ use crate::config::Config;
 use crate::data_dir::keys::Grant;
 use crate::error::Error;
 use crate::proto::wire::{graph_server, llm_server};
-use crate::serve::caller::Caller;
-use crate::serve::desk::Desk;
-use crate::serve::guard::Names;
-use crate::serve::http::refusal::Refusal;
+use crate::serve::admission::Desk;
+use crate::serve::auth::authorized_service::Caller;
+use crate::serve::auth::origin_guard::Names;
+use crate::serve::http::error_response::Refusal;
 use crate::serve::metrics::Refused;
 use crate::serve::{Service, mcp};
 
@@ -54,15 +54,15 @@ pub(crate) struct Bridge {
     desk: Arc<Desk>,
     shutdown: CancellationToken,
     names: Names,
-    window: limits::SlidingWindow,
+    window: rate_limit::SlidingWindow,
     /// Invalid keys by address.
-    guesses: limits::SlidingWindow,
+    guesses: rate_limit::SlidingWindow,
     /// Requests without a key, by address.
-    strangers: limits::Bucket,
+    strangers: rate_limit::Bucket,
     /// Cached status for them.
     glance: health::Glance,
     /// Memory limit for incoming messages.
-    messages: message::Messages,
+    messages: memory_limit::Messages,
     max_body: usize,
     /// Timeout of a body.
     body_time: Duration,
@@ -97,11 +97,11 @@ impl Bridge {
             desk,
             shutdown,
             names: Names::new(port, config.bridge.hosts.clone()),
-            window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
-            guesses: limits::SlidingWindow::new(MAX_GUESSES),
-            strangers: limits::Bucket::new(STRANGERS_A_SECOND, STRANGERS_AT_ONCE),
+            window: rate_limit::SlidingWindow::new(config.bridge.rate_limit_per_min),
+            guesses: rate_limit::SlidingWindow::new(MAX_GUESSES),
+            strangers: rate_limit::Bucket::new(STRANGERS_A_SECOND, STRANGERS_AT_ONCE),
             glance: health::Glance::default(),
-            messages: message::Messages::new(config.bridge.max_body_bytes),
+            messages: memory_limit::Messages::new(config.bridge.max_body_bytes),
             max_body: config.bridge.max_body_bytes,
             body_time: body::BODY_TIME,
             db_path: config.db_path.clone(),
@@ -159,7 +159,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .merge(mcp)
         .fallback(otherwise)
         .method_not_allowed_fallback(async || Refusal::method())
-        .layer(axum::middleware::from_fn_with_state(bridge.clone(), gate::gate))
+        .layer(axum::middleware::from_fn_with_state(bridge.clone(), auth::gate))
         .with_state(bridge)
 }
 

@@ -8,12 +8,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::contract::schema;
+use crate::corpus::api::schema;
 use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
     PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
-use crate::serve::http::gate::is_open;
+use crate::serve::http::auth::is_open;
 use crate::serve::http::health::Health;
 use crate::serve::http::{Reply, json as reply};
 use crate::verbs::{BESIDE, VERBS, Verb};

@@ -1,4 +1,4 @@
-//! Server-sent events: the streams of [`crate::serve::follow`] for clients that accept `text/event-stream`.
+//! Server-sent events: the streams of [`crate::serve::streams`] for clients that accept `text/event-stream`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use futures::stream::{BoxStream, StreamExt};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::serve::http::refusal::Refusal;
+use crate::serve::http::error_response::Refusal;
 
 /// Interval of keepalive comments on an idle stream. Proxies time out after 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

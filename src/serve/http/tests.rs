@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{JobState, samples};
+use crate::serve::auth::authenticator::KeyRing;
 use crate::serve::fake::FakeService;
-use crate::serve::ring::KeyRing;
 
 /// The TCP port's router over a fake service.
 struct Bed {

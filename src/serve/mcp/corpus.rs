@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::contract::{help, schema};
+use crate::corpus::api::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::CorpusCall;
 use crate::serve::mcp::Backend;

@@ -30,7 +30,7 @@ use crate::model::{
     JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
 use crate::serve::Service;
-use crate::serve::caller::Caller;
+use crate::serve::auth::authorized_service::Caller;
 
 /// Instructions for the model at the start of a session.
 const INSTRUCTIONS: &str = "vic searches the user's files on this machine. Use `ask` for a question, `search` for \

@@ -16,8 +16,8 @@ use crate::model::{
     printed,
 };
 use crate::proto::json;
-use crate::serve::check;
 use crate::serve::mcp::{Backend, corpus};
+use crate::serve::validate;
 
 /// Default number of hits.
 const HITS: u32 = 8;
@@ -259,7 +259,7 @@ fn question(given: JsonObject) -> Result<AskRequest> {
         filters: question.filters,
         ..AskRequest::default()
     };
-    check::ask(&request)?;
+    validate::ask(&request)?;
     Ok(request)
 }
 
@@ -302,7 +302,7 @@ impl Reply {
 async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
     let mut request: FilesRequest = arguments(given)?;
     request.limit = Some(within("limit", request.limit, FILES, MAX_FILES)?);
-    let (filter, limit) = check::files(&request).await?;
+    let (filter, limit) = validate::files(&request).await?;
     let (files, total) = backend.files(filter, limit, request.offset).await?;
     let page = FilePage { total, files: files.iter().map(FileEntry::from).collect() };
     let mut words = format!("{} of {total} files", page.files.len());
@@ -316,7 +316,7 @@ async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
 async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
     let mut request: ReadRequest = arguments(given)?;
     request.max_chars = Some(request.max_chars.unwrap_or(CHARS));
-    let chars = check::read(&request)?;
+    let chars = validate::read(&request)?;
     if chars > MAX_CHARS {
         return Err(Error::invalid(format!("`max_chars` is larger than {MAX_CHARS}")).field("max_chars"));
     }
@@ -329,7 +329,7 @@ async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult
 async fn table(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
     let mut request: TableRequest = arguments(given)?;
     request.limit = Some(within("limit", request.limit, TABLE_ROWS, MAX_TABLE_ROWS)?);
-    check::table(&request)?;
+    validate::table(&request)?;
     let answer = backend.table(request).await?;
     let words = serde_json::to_string(&answer).map_err(Error::internal)?;
     result(&answer, words)
@@ -357,7 +357,7 @@ pub(crate) fn text(reading: &Reading) -> String {
 async fn index(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
     let start: Start = arguments(given)?;
     if let Some(root) = &start.root {
-        check::path("root", root)?;
+        validate::path("root", root)?;
         if !path_of(root).is_absolute() {
             return Err(Error::invalid(format!("`{root}` is not an absolute path")).field("root"));
         }

@@ -11,7 +11,7 @@ use ort::value::{Tensor, TensorRef};
 
 use crate::embed::onnx::arena;
 use crate::error::{Error, Result};
-use crate::skills::ocr::slab::{self, Point, Slab};
+use crate::skills::ocr::text_box::{self, Point, Slab};
 
 /// Longer side of the network's input. Measured: a shorter one loses small print, a longer one costs time and finds no
 /// more.
@@ -193,13 +193,13 @@ fn slabs(mut pieces: Vec<Piece>, scale: f32) -> Vec<Slab> {
         pieces.sort_by_key(|it| std::cmp::Reverse(it.pixels));
         pieces.truncate(MAX_PIECES);
     }
-    let hulls: Vec<Vec<Point>> = pieces.iter().map(|it| slab::hull(&it.points)).collect();
-    let mut slabs: Vec<Slab> = hulls.iter().map(|it| slab::smallest_around(it)).collect();
+    let hulls: Vec<Vec<Point>> = pieces.iter().map(|it| text_box::hull(&it.points)).collect();
+    let mut slabs: Vec<Slab> = hulls.iter().map(|it| text_box::smallest_around(it)).collect();
     let page = direction(&slabs);
     for (slab, hull) in slabs.iter_mut().zip(&hulls) {
         let trusted = slab.aspect() >= TRUSTED_ASPECT || slab.aspect() <= 1.0 / TRUSTED_ASPECT;
         if !trusted {
-            *slab = slab::around(hull, page);
+            *slab = text_box::around(hull, page);
         }
     }
     slabs.retain(|it| it.length.min(it.height) >= MIN_CORE);

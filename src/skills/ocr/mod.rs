@@ -8,21 +8,21 @@
 //! Cyrillic, Arabic, Hebrew and Vietnamese: such pages yield little more than digits and punctuation.
 
 mod detect;
-mod layout;
-mod page;
-pub mod picture;
+mod reading_order;
+mod ocr_page;
+pub mod image_decoder;
 mod recognize;
-mod rows;
-mod sheet;
-mod slab;
-mod turning;
+mod row_decoder;
+mod canvas;
+mod text_box;
+mod orientation;
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use image::{RgbImage, imageops};
 
-pub use page::{OcrLine, OcrPage};
+pub use crate::skills::ocr::ocr_page::{OcrLine, OcrPage};
 
 use crate::config::EmbedDevice;
 use crate::embed::onnx::runtime::Runtime;
@@ -80,8 +80,8 @@ impl Ocr {
         } else {
             Cow::Borrowed(picture)
         };
-        let pieces = turning::read(&mut self.detector, &mut self.recognizer, &working)?;
-        let mut page = page::assemble(pieces, working.width(), working.height());
+        let pieces = orientation::read(&mut self.detector, &mut self.recognizer, &working)?;
+        let mut page = ocr_page::assemble(pieces, working.width(), working.height());
         (page.width, page.height) = (picture.width(), picture.height());
         Ok(page)
     }

@@ -1,7 +1,7 @@
 //! Recognition network: reads upright strips of text, one strip at a time on each thread.
 //!
 //! Strips are neither padded nor batched, so that no strip affects the reading of another, and no computation is wasted.
-//! [`super::turning`] decides the orientation of a strip.
+//! [`crate::skills::ocr::orientation`] decides the orientation of a strip.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use ort::session::Session;
 use ort::value::TensorRef;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::skills::ocr::slab::{Point, Slab};
+use crate::skills::ocr::text_box::{Point, Slab};
 
 /// Height of a strip, fixed by the network.
 const HEIGHT: usize = 48;

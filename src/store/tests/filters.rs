@@ -60,7 +60,7 @@ async fn narrow_filter_returns_all_files_however_far() {
     let store = large(dir.path(), files).await;
     let by_index = async || {
         let query = store.table.query().nearest_to(&question[..]).unwrap().distance_type(DistanceType::Cosine);
-        let query = upkeep::tune(query, 1.0).limit(100).only_if_expr(legs::of_files(&wanted));
+        let query = maintenance::tune(query, 1.0).limit(100).only_if_expr(queries::of_files(&wanted));
         let batches: Vec<RecordBatch> = query.execute().await.unwrap().try_collect().await.unwrap();
         batches.iter().map(RecordBatch::num_rows).sum::<usize>()
     };

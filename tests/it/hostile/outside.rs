@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use vic::config::WalkConfig;
-use vic::warehouse::{Leash, Rules, open_beneath, walk};
+use vic::files::{Leash, Rules, open_beneath, walk};
 
 use super::race::{Stop, swap};
 use super::ways::Ways;

@@ -10,12 +10,13 @@ use chrono::NaiveDate;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use vic::error::ErrorCode;
-use vic::graph::{GraphService, axql, ir};
-use vic::librarian;
+use vic::graph::GraphService;
+use vic::graph::query::{axql, ir};
 use vic::model::{
     AskRequest, GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape,
     PrivacyMode,
 };
+use vic::planner;
 
 use super::mutants::{Dice, FEW, mutate, seed, setting};
 
@@ -155,8 +156,8 @@ fn questions_of_any_kind_are_planned_or_refused() {
         let question = String::from_utf8_lossy(&bytes).into_owned();
         let request = AskRequest { query: question.clone(), ..AskRequest::default() };
         let plan = catch_unwind(|| {
-            librarian::syntax::parse(&question);
-            librarian::plan(&request, PrivacyMode::LocalOnly, today).map(|_| ())
+            planner::syntax::parse(&question);
+            planner::plan(&request, PrivacyMode::LocalOnly, today).map(|_| ())
         });
         assert!(plan.is_ok(), "seed {number}: {question:?}");
     }

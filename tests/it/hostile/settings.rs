@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use vic::config::{Config, WalkConfig};
 use vic::data_dir::keys::{self, Right};
 use vic::error::ErrorCode;
+use vic::files::{Leash, Rules, walk};
 use vic::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
-use vic::warehouse::{Leash, Rules, walk};
 
 use super::mutants::{Dice, FEW, mutate, seed, setting};
 use super::queries::{garbled, twist};

@@ -9,11 +9,11 @@ use safetensors::tensor::TensorView;
 
 use super::*;
 use crate::config::EmbedDevice;
-use crate::embed::entry::{Pooling, VectorRecipe};
+use crate::embed::model_catalog::{Pooling, VectorRecipe};
+use crate::embed::onnx::embedding_table::Lookup;
 use crate::embed::onnx::encoder::Encoder;
-use crate::embed::onnx::lookup::Lookup;
-use crate::embed::onnx::pool;
-use crate::embed::onnx::proto::INT64;
+use crate::embed::onnx::onnx_proto::INT64;
+use crate::embed::onnx::pooling;
 use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::tests::{cache, without_telemetry};
 
@@ -283,7 +283,7 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
     let texts: [&[u32]; 4] = [&[2, 3], &[2, 50, 3], &[2, 9, 99, 42, 9, 3], &[7; POSITIONS]];
     let mut worst = 1f32;
     for ids in texts {
-        let expect = pool::pool(&bert.forward(ids).concat(), TINY.hidden, &recipe).unwrap();
+        let expect = pooling::pool(&bert.forward(ids).concat(), TINY.hidden, &recipe).unwrap();
         let got = encoder.encode(ids).unwrap();
         if precision == Precision::Fp32 {
             assert!(got.iter().zip(&expect).all(|(a, b)| (a - b).abs() < 1e-4), "{got:?}\n{expect:?}");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::data_dir::keys::{self, Right};
-use crate::serve::incoming::Peer;
+use crate::serve::transport::listener::Peer;
 
 #[tokio::test]
 async fn open_access_ignores_keys() {
@@ -247,7 +247,8 @@ async fn late_body_is_408_and_slow_body_passes() {
 #[tokio::test]
 async fn bodies_over_memory_limit_are_429_with_retry_after() {
     let bed =
-        bed_with(&[], |bridge| bridge.messages = crate::serve::http::message::Messages::of(2 << 20, 5 << 19)).await;
+        bed_with(&[], |bridge| bridge.messages = crate::serve::http::memory_limit::Messages::of(2 << 20, 5 << 19))
+            .await;
     let large = || question_of(2 << 20);
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
     // An incomplete body holds its memory.

@@ -4,9 +4,9 @@
 //! where the instructions are supported, so its methods may use them.
 
 mod dot;
-mod lanes;
+mod registers;
 mod norm;
-mod rows;
+mod row_ops;
 mod softmax;
 
 use super::{Coded, HeadRow, Kernels, Keys, Line, Normal, Product, Rows};
@@ -48,11 +48,11 @@ impl Kernels for Avx512 {
     }
 
     fn gelu(&self, product: Product<'_>, work: &mut [f32], coded: Coded<'_>) {
-        unsafe { rows::gelu(product, work, coded) }
+        unsafe { row_ops::gelu(product, work, coded) }
     }
 
     fn heads(&self, product: Product<'_>, width: usize, row: HeadRow<'_>) {
-        unsafe { rows::heads(product, width, row) }
+        unsafe { row_ops::heads(product, width, row) }
     }
 
     fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[Keys], factors: &mut [f32], shares: &mut [u8]) {
@@ -60,14 +60,14 @@ impl Kernels for Avx512 {
     }
 
     fn scale(&self, sums: &[i32], factor: f32, row: &mut [f32]) {
-        unsafe { rows::scale(sums, factor, row) }
+        unsafe { row_ops::scale(sums, factor, row) }
     }
 
     fn code(&self, rows: &[f32], coded: Coded<'_>) {
-        unsafe { rows::code(rows, coded) }
+        unsafe { row_ops::code(rows, coded) }
     }
 
     fn weave(&self, rows: [&[u8]; 4], lines: &mut [Line]) {
-        unsafe { rows::weave(rows, lines) }
+        unsafe { row_ops::weave(rows, lines) }
     }
 }

@@ -5,8 +5,8 @@ use std::arch::x86_64::{
     _mm512_sub_ps,
 };
 
-use super::lanes::{load, store};
-use super::rows::{Bounds, Scale};
+use crate::embed::bert::kernels::avx512::registers::{load, store};
+use crate::embed::bert::kernels::avx512::row_ops::{Bounds, Scale};
 use crate::embed::bert::kernels::{Coded, Coding, LANES, Normal, Product};
 
 /// Rows processed together: each waits several times for a reduction over its lanes, and the others fill that time.

@@ -6,7 +6,9 @@ use std::arch::x86_64::{
     _mm512_sub_epi32, _mm512_sub_ps,
 };
 
-use super::lanes::{exp2, load, load_integers, store_bytes, store_four, store_integers};
+use crate::embed::bert::kernels::avx512::registers::{
+    exp2, load, load_integers, store_bytes, store_four, store_integers,
+};
 use crate::embed::bert::kernels::{Keys, LANES};
 
 /// The binary logarithm of the largest share, 255.

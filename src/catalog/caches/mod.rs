@@ -1,0 +1,4 @@
+//! TODO_DOC
+
+pub(in crate::catalog) mod evidence;
+pub(in crate::catalog) mod vectors;

@@ -1,0 +1,208 @@
+//! Translates a [`FileFilter`] into an SQL condition; globs, which SQL cannot express, are matched afterwards.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use rusqlite::Transaction;
+use rusqlite::types::Value;
+
+use crate::catalog::database::Failed;
+use crate::catalog::files::owners::Owners;
+use crate::catalog::files::roots::roots;
+use crate::catalog::files::row::{below, bytes, fold, signed};
+use crate::error::{Error, Result};
+use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
+
+/// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
+pub(in crate::catalog) struct Condition {
+    pub(in crate::catalog) sql: String,
+    pub(in crate::catalog) values: Vec<Value>,
+    pub(in crate::catalog) glob: Option<PathGlob>,
+}
+
+/// A glob over paths below their root.
+pub(in crate::catalog) struct PathGlob {
+    matcher: GlobMatcher,
+    /// The names of the roots, for a glob that begins with `**/`: `**/contracts/**` also finds the files of a root of that
+    /// name.
+    roots: HashMap<RootId, OsString>,
+}
+
+impl PathGlob {
+    fn new(db: &Transaction<'_>, text: &str) -> Result<PathGlob, Failed> {
+        let matcher = glob(text)?;
+        let mut names = HashMap::new();
+        if text.starts_with("**/") {
+            let named = |it: Root| it.path.file_name().map(|name| (it.id, name.to_os_string()));
+            names.extend(roots(db)?.into_iter().filter_map(named));
+        }
+        Ok(PathGlob { matcher, roots: names })
+    }
+
+    /// Returns whether the glob matches a path of a root.
+    fn is_match(&self, root: RootId, path: &Path) -> bool {
+        self.matcher.is_match(path)
+            || self.roots.get(&root).is_some_and(|name| self.matcher.is_match(Path::new(name).join(path)))
+    }
+}
+
+impl Condition {
+    /// Translates a filter.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
+    pub(in crate::catalog) fn new(
+        db: &Transaction<'_>,
+        filter: &FileFilter,
+        owners: &Owners,
+    ) -> Result<Condition, Failed> {
+        let glob = filter.path_glob.as_deref().map(|it| PathGlob::new(db, it)).transpose()?;
+        let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
+        if let Some(path) = &filter.under {
+            let (sql, values) = place(db, path)?;
+            condition.and(&sql, values);
+        }
+        if !filter.within.is_all() {
+            let (sql, values) = within(db, &filter.within)?;
+            condition.and(&sql, values);
+        }
+        if filter.extensions.len() > MAX_EXTENSIONS {
+            let text = format!("{} extensions are more than {MAX_EXTENSIONS}", filter.extensions.len());
+            return Err(Error::invalid(text).into());
+        }
+        if !filter.extensions.is_empty() {
+            condition.and_any_of("extension", filter.extensions.iter().map(|it| Value::from(it.to_lowercase())));
+        }
+        if let Some((sql, values)) = named(&filter.name_words)? {
+            condition.and(&sql, values);
+        }
+        // A mailbox matches when any of its messages lies in the period.
+        let (last, first) = match filter.mail_dates {
+            true => ("coalesce(mail_last_ns, modified_ns) >= ?", "coalesce(mail_first_ns, modified_ns) < ?"),
+            false => ("modified_ns >= ?", "modified_ns < ?"),
+        };
+        if filter.with_inner_names {
+            condition.and("inner_names IS NOT NULL", Vec::new());
+        }
+        let bounds = [
+            (last, filter.modified_after_ns),
+            (first, filter.modified_before_ns),
+            ("size >= ?", filter.min_size.map(size)),
+            ("size <= ?", filter.max_size.map(size)),
+        ];
+        for (sql, bound) in bounds {
+            condition.and_some(sql, bound.map(Value::from));
+        }
+        if let Some(owner) = &filter.owner {
+            condition.and_any_of("uid", owners.numbers(owner).into_iter().map(Value::from));
+        }
+        if let Some(state) = filter.state {
+            condition.and(&in_states(&[state]), Vec::new());
+        }
+        Ok(condition)
+    }
+
+    /// Returns whether the glob, if there is one, matches a file. `file` reads its root and path only when they are needed.
+    pub(in crate::catalog) fn matches_glob(
+        &self,
+        file: impl FnOnce() -> rusqlite::Result<(RootId, PathBuf)>,
+    ) -> rusqlite::Result<bool> {
+        let Some(glob) = &self.glob else { return Ok(true) };
+        let (root, path) = file()?;
+        Ok(glob.is_match(root, &path))
+    }
+
+    fn and(&mut self, sql: &str, values: Vec<Value>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(sql);
+        self.values.extend(values);
+    }
+
+    fn and_some(&mut self, sql: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.and(sql, vec![value]);
+        }
+    }
+
+    fn and_any_of(&mut self, column: &str, values: impl Iterator<Item = Value>) {
+        let values: Vec<Value> = values.collect();
+        let marks = vec!["?"; values.len()].join(", ");
+        self.and(&format!("{column} IN ({marks})"), values);
+    }
+}
+
+/// Returns the condition that the file name contains all of these words.
+fn named(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
+    let words: BTreeSet<String> = words.iter().map(|it| fold(it)).filter(|it| !it.is_empty()).collect();
+    match words.len() {
+        0 => Ok(None),
+        1..=MAX_NAME_WORDS => {
+            // The subquery scans the small index on names once for all words, and reads no rows.
+            let holds = " AND instr(name, ?) > 0".repeat(words.len());
+            let sql = format!("id IN (SELECT id FROM files WHERE deleted_ns IS NULL{holds})");
+            Ok(Some((sql, words.into_iter().map(Value::from).collect())))
+        }
+        many => {
+            let text = format!("a filter can have at most {MAX_NAME_WORDS} name words, not {many}");
+            Err(Error::invalid(text).hint("leave some out"))
+        }
+    }
+}
+
+/// Returns the condition that a file lies at or below an absolute path, which may lie in a root or above roots.
+pub(in crate::catalog) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
+    // Each branch repeats `deleted_ns IS NULL`: without it SQLite does not use the partial index on paths.
+    let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
+    for root in roots(db)? {
+        if root.path.starts_with(path) {
+            parts.push("root_id = ?");
+            values.push(root.id.into());
+        } else if let Ok(relative) = path.strip_prefix(&root.path) {
+            let (start, end) = below(relative);
+            parts.push("(deleted_ns IS NULL AND root_id = ? AND path = ?)");
+            values.extend([root.id.into(), bytes(relative).to_vec().into()]);
+            parts.push("(deleted_ns IS NULL AND root_id = ? AND path >= ? AND path < ?)");
+            values.extend([root.id.into(), start.into(), end.into()]);
+        }
+    }
+    let sql = if parts.is_empty() { "0".into() } else { format!("({})", parts.join(" OR ")) };
+    Ok((sql, values))
+}
+
+/// Returns the condition that a file has one of these states. It names the root first, as the index on states does.
+pub(in crate::catalog) fn in_states(states: &[FileState]) -> String {
+    let names: Vec<String> = states.iter().map(|it| format!("'{}'", it.name())).collect();
+    format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
+}
+
+/// Returns the condition that a file lies in a scope.
+pub(in crate::catalog) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(String, Vec<Value>)> {
+    let Scope::Folders(folders) = scope else { return Ok(("1".into(), Vec::new())) };
+    let (mut parts, mut values) = (vec!["0".to_string()], Vec::new());
+    for folder in folders.iter() {
+        let (part, more) = place(db, folder)?;
+        parts.push(part);
+        values.extend(more);
+    }
+    Ok((format!("({})", parts.join(" OR ")), values))
+}
+
+/// Compiles a glob. One without `/` matches the name at any depth; `*` does not cross a `/`, `**` does. Case is ignored.
+fn glob(text: &str) -> Result<GlobMatcher> {
+    // The matcher panics when it becomes too large.
+    if text.len() > MAX_GLOB {
+        return Err(Error::invalid(format!("the glob has {} bytes, and may have {MAX_GLOB}", text.len())));
+    }
+    let anywhere = if text.contains('/') { text.trim_start_matches('/').to_string() } else { format!("**/{text}") };
+    let glob = GlobBuilder::new(&anywhere).literal_separator(true).case_insensitive(true).build();
+    let glob =
+        glob.map_err(|error| Error::invalid(format!("cannot understand the glob `{text}`: {}", error.kind())))?;
+    Ok(glob.compile_matcher())
+}
+
+/// Clamps a size to the largest integer of SQLite.
+fn size(bytes: u64) -> i64 {
+    signed(bytes.min(i64::MAX as u64))
+}

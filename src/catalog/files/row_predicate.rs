@@ -1,0 +1,152 @@
+//! Selects files by a predicate that is evaluated row by row, outside of SQL; only the columns it needs are read.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, params_from_iter};
+
+use crate::catalog::Catalog;
+use crate::catalog::files::filter::Condition;
+use crate::catalog::files::row::{RECORD, path_of, record};
+use crate::error::Result;
+use crate::model::{ContentHash, FileFilter, FileId, FileRecord};
+
+/// A column that a predicate may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Column {
+    /// Path below its root.
+    Path,
+    /// Last component, lower case and NFC.
+    Name,
+    /// Extension without the dot.
+    Extension,
+    /// Bytes.
+    Size,
+    /// Nanoseconds since the epoch.
+    Modified,
+    /// Broad kind.
+    Kind,
+    /// Media type.
+    MediaType,
+    /// State.
+    State,
+    /// Why it was skipped or failed.
+    Reason,
+    /// Owner's name.
+    Owner,
+    /// Number of chunks.
+    Chunks,
+    /// Hash of the content.
+    Hash,
+}
+
+impl Column {
+    fn sql(self) -> &'static str {
+        match self {
+            Column::Path => "path",
+            Column::Name => "name",
+            Column::Extension => "extension",
+            Column::Size => "size",
+            Column::Modified => "modified_ns",
+            Column::Kind => "kind",
+            Column::MediaType => "media_type",
+            Column::State => "state",
+            Column::Reason => "reason",
+            Column::Owner => "uid",
+            Column::Chunks => "chunks",
+            Column::Hash => "hash",
+        }
+    }
+}
+
+/// A value of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// No value.
+    Absent,
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A hash.
+    Hash(ContentHash),
+}
+
+/// One row: the file and its cells, in the order of the requested columns.
+pub struct SievedRow {
+    /// The file.
+    pub id: FileId,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+}
+
+impl Catalog {
+    /// Returns the files that match a filter and for which `keep` returns true, by number.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    pub fn sieve(
+        &self,
+        filter: &FileFilter,
+        columns: &[Column],
+        mut keep: impl FnMut(&SievedRow) -> bool,
+    ) -> Result<Vec<FileId>> {
+        self.database.read(|db| {
+            let condition = Condition::new(db, filter, &self.owners)?;
+            let names: String = columns.iter().map(|it| format!(", {}", it.sql())).collect();
+            let sql = format!("SELECT id, path, root_id{names} FROM files WHERE {} ORDER BY id", condition.sql);
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(&condition.values))?;
+            let mut kept = Vec::new();
+            let mut sieved = SievedRow { id: 0, cells: Vec::with_capacity(columns.len()) };
+            while let Some(row) = rows.next()? {
+                sieved.id = row.get(0)?;
+                sieved.cells.clear();
+                for (at, column) in columns.iter().enumerate() {
+                    sieved.cells.push(self.cell(row, at + 3, *column)?);
+                }
+                if keep(&sieved) && condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
+                    kept.push(sieved.id);
+                }
+            }
+            Ok(kept)
+        })
+    }
+
+    /// Returns every file that matches, by number.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    pub fn all_records(&self, filter: &FileFilter) -> Result<Vec<FileRecord>> {
+        self.database.read(|db| {
+            let condition = Condition::new(db, filter, &self.owners)?;
+            let inner = format!("SELECT id FROM files WHERE {}", condition.sql);
+            let sql = format!(
+                "SELECT {RECORD} FROM files f JOIN roots r ON r.id = f.root_id WHERE f.id IN ({inner}) ORDER BY f.id"
+            );
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(&condition.values))?;
+            let mut records = Vec::new();
+            while let Some(row) = rows.next()? {
+                let found = record(row, &self.owners)?;
+                if condition.matches_glob(|| Ok((found.root_id, found.found.path.clone())))? {
+                    records.push(found);
+                }
+            }
+            Ok(records)
+        })
+    }
+
+    fn cell(&self, row: &Row<'_>, at: usize, column: Column) -> rusqlite::Result<Cell> {
+        if column == Column::Owner {
+            return Ok(Cell::Text(self.owners.name(row.get(at)?)));
+        }
+        Ok(match row.get_ref(at)? {
+            ValueRef::Null | ValueRef::Real(_) => Cell::Absent,
+            ValueRef::Integer(number) => Cell::Number(number),
+            ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Blob(bytes) => match (column, <[u8; 32]>::try_from(bytes)) {
+                (Column::Hash, Ok(hash)) => Cell::Hash(ContentHash(hash)),
+                _ => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
+            },
+        })
+    }
+}

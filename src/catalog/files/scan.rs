@@ -1,0 +1,464 @@
+//! Applies a walk or an event to the catalog.
+//!
+//! A file counts as unchanged when size, modification time, inode, status-change time and the walk's own verdict are the
+//! same. Any difference makes it pending again; later its hash shows whether the content differs. A vanished row and a new
+//! path with the same inode, size and modification time are one file that moved. All other vanished rows become tombstones,
+//! but only where the walk really looked.
+
+mod rows;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use crate::catalog::Catalog;
+use crate::catalog::database::Failed;
+use crate::catalog::files::roots::root_by_id;
+use crate::catalog::files::row::{bytes, path_of, signed};
+use crate::catalog::files::scan::rows::{Known, bury, each, insert, load, move_to, rename, update};
+use crate::error::Result;
+use crate::model::{ContentHash, FileId, FoundFile, RootId};
+
+/// Problem of a root that was not empty before and is now: most often an unmounted volume.
+const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
+     volume, or run `vic index --accept-losses` with its path if its files are really gone";
+
+/// Number of files that may vanish from a root between two walks whatever their share, so that a small folder can be tidied
+/// up. Ignored files do not count.
+const FEW: usize = 10;
+
+/// Result of [`Catalog::apply_scan`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanOutcome {
+    /// Entries found by the walk.
+    pub found: u64,
+    /// New files.
+    pub added: u64,
+    /// Files to read again.
+    pub changed: u64,
+    /// Unchanged files.
+    pub unchanged: u64,
+    /// Files that moved and are otherwise unchanged.
+    pub renamed: u64,
+    /// Deleted files.
+    pub removed: u64,
+}
+
+/// Which vanished files are deleted from the catalog.
+#[derive(Clone, Copy)]
+pub enum Belief<'a> {
+    /// All: the user has confirmed it.
+    All,
+    /// Not all files of a root, nor more than half of it at once, nor files on an unmounted file system: the function
+    /// returns true if the one at this path, with this device number, is not mounted.
+    Careful(&'a dyn Fn(&Path, u64) -> bool),
+}
+
+/// What a walk found in a root, or in the part `within` it (relative).
+pub struct Walked<'w> {
+    /// The root.
+    pub root: RootId,
+    /// The part of it that was walked; all of it when absent or empty.
+    pub within: Option<&'w Path>,
+    /// The entries found.
+    pub found: Vec<FoundFile>,
+    /// Folders that could not be read.
+    pub unreadable: &'w [PathBuf],
+    /// Whether the walk was completed.
+    pub complete: bool,
+    /// Existing files that the walk did not report because the rules ignore them. They are removed whatever their number.
+    pub left_out: HashSet<PathBuf>,
+}
+
+/// Which scan of a place this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The first: an indexed file that is missing may just be moving.
+    First,
+    /// A repetition, because a file was missing in the first scan.
+    Second,
+}
+
+impl Catalog {
+    /// [`Catalog::apply_walk`] as a second scan, without ignored files.
+    ///
+    /// # Errors
+    /// As [`Catalog::apply_walk`].
+    pub fn apply_scan(
+        &self,
+        root: RootId,
+        within: Option<&Path>,
+        found: Vec<FoundFile>,
+        unreadable: &[PathBuf],
+        complete: bool,
+        belief: Belief<'_>,
+    ) -> Result<ScanOutcome> {
+        let walked = Walked { root, within, found, unreadable, complete, left_out: HashSet::new() };
+        Ok(self.apply_walk(walked, belief, Look::Second)?.unwrap_or_default())
+    }
+
+    /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, when the first
+    /// scan of a folder would lose an indexed file, or too many files to be plausible.
+    ///
+    /// Missing rows are removed only when the walk was complete, not at or below unreadable folders, and only as far as
+    /// `belief` permits: the problem of the root names the others. Ignored files are removed whatever their share.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
+    pub fn apply_walk(&self, walked: Walked<'_>, belief: Belief<'_>, look: Look) -> Result<Option<ScanOutcome>> {
+        Ok(self.apply_walks(vec![walked], belief, look)?.pop().flatten())
+    }
+
+    /// Applies several walks as [`Catalog::apply_walk`], in order and in one commit: a commit costs many times more than a
+    /// walk of a place.
+    ///
+    /// # Errors
+    /// As [`Catalog::apply_walk`]; then nothing is changed.
+    pub fn apply_walks(
+        &self,
+        walks: Vec<Walked<'_>>,
+        belief: Belief<'_>,
+        look: Look,
+    ) -> Result<Vec<Option<ScanOutcome>>> {
+        self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())
+    }
+
+    /// Returns the known files of a root that a walk of the whole root did not find. Sorts `found`; calls `step` for each
+    /// known file.
+    ///
+    /// # Errors
+    /// When the catalog cannot be read.
+    pub fn missing_from(&self, root_id: RootId, found: &mut [FoundFile], step: &dyn Fn()) -> Result<Vec<PathBuf>> {
+        found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+        let mut found = found.iter().map(|it| bytes(&it.path)).peekable();
+        self.database.read(|db| {
+            let mut missing = Vec::new();
+            each(db, root_id, Path::new(""), |row| {
+                step();
+                while found.next_if(|it| *it < bytes(&row.path)).is_some() {}
+                if found.peek() != Some(&bytes(&row.path)) {
+                    missing.push(row.path);
+                }
+            })?;
+            Ok(missing)
+        })
+    }
+
+    /// Moves files, and folders with everything below them, from one path to another, in this order and in one commit; they
+    /// keep their ids. Returns the number of files. A file with a changed extension is read again, and so is one that could
+    /// not be read at its old path.
+    ///
+    /// A known file at the target is removed if a file moves onto it. It stays in two cases. The moved file has no indexed
+    /// text, as after a save by rename: the old text is found until the new one is indexed. Or the target was scanned and
+    /// indexed after the move, before the event arrived: it is indexed and still on disk, as `on_disk` (device and inode of
+    /// a path below the root) shows. Target files onto which nothing moves are left to the walk.
+    pub fn rename_trees(
+        &self,
+        root_id: RootId,
+        moves: &[(PathBuf, PathBuf)],
+        on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
+    ) -> Result<u64> {
+        self.database.write(|db| {
+            let mut renamed = 0;
+            for (from, to) in moves {
+                renamed += rename_tree(db, root_id, from, to, on_disk)?;
+            }
+            Ok(renamed)
+        })
+    }
+
+    /// Returns the absolute paths of these removed files at which no other file will be indexed; an existing file there is
+    /// ignored rather than deleted. Only files with text in the index count: those with chunks, or those `stored` by a
+    /// commit that was never marked. `None` when the root of one was removed.
+    pub fn places_left(&self, removed: &[FileId], stored: &dyn Fn(FileId) -> bool) -> Result<Option<Vec<PathBuf>>> {
+        let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
+                   AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
+                   FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND (f.chunks > 0 OR ?2)";
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut left = Vec::new();
+            for id in removed {
+                let found = statement
+                    .query_row(params![id, stored(*id)], |row| {
+                        Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, bool>(2)?))
+                    })
+                    .optional()?;
+                match found {
+                    Some((Some(root), path, false)) => left.push(path_of(root).join(path_of(path))),
+                    Some((None, ..)) => return Ok(None),
+                    Some((Some(_), _, true)) | None => (),
+                }
+            }
+            Ok(Some(left))
+        })
+    }
+
+    /// Returns the given hashes that are the content of no file. The last known content of a requeued file counts.
+    pub fn without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
+        self.database.read(|db| {
+            let sql = "SELECT coalesce(hash, read_hash) FROM files WHERE deleted_ns IS NULL \
+                       AND coalesce(hash, read_hash) NOT NULL";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                hashes.remove(&ContentHash(row.get(0)?));
+            }
+            Ok(())
+        })?;
+        Ok(hashes)
+    }
+
+    /// Returns up to `limit` removed files with chunks that the store may still hold.
+    pub fn tombstones(&self, limit: usize) -> Result<Vec<FileId>> {
+        self.database.read(|db| {
+            let sql = "SELECT id FROM files WHERE deleted_ns IS NOT NULL ORDER BY deleted_ns LIMIT ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let ids = statement.query_map([signed(limit as u64)], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Deletes tombstones, once the store has deleted their chunks. Other files stay.
+    pub fn forget(&self, ids: &[FileId]) -> Result<()> {
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached("DELETE FROM files WHERE id = ?1 AND deleted_ns IS NOT NULL")?;
+            for id in ids {
+                statement.execute([id])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn apply(
+    db: &Transaction<'_>,
+    walked: Walked<'_>,
+    belief: Belief<'_>,
+    look: Look,
+) -> Result<Option<ScanOutcome>, Failed> {
+    let Walked { root: root_id, within, mut found, unreadable, complete, left_out } = walked;
+    // A folder that changes while it is listed can yield a name twice; the duplicate would look like a new file.
+    found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+    found.dedup_by(|a, b| a.path == b.path);
+    root_by_id(db, root_id)?;
+    let place = within.unwrap_or(Path::new(""));
+    let whole_root = place.as_os_str().is_empty();
+    let entries = found.len() as u64;
+    let Compared { unchanged, changed, new, vanished } = compare(db, root_id, place, found)?;
+    let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
+    // Ignored files count neither as missing nor as part of the root: the rules explain why the walk did not find them.
+    let is_left_out = |it: &Known| complete && !hidden(it) && left_out.contains(&it.path);
+    let (left_out, mut vanished): (Vec<Known>, Vec<Known>) = vanished.into_iter().partition(is_left_out);
+    let all = unchanged as usize + changed.len() + vanished.len();
+    let is_careful = matches!(belief, Belief::Careful(_));
+    let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
+    if is_empty_now && all > 0 && is_careful {
+        // All existing files may be ignored; the second scan knows them.
+        if look == Look::First {
+            return Ok(None);
+        }
+        set_state(db, root_id, false, EMPTY_ROOT)?;
+        return Ok(Some(ScanOutcome::default()));
+    }
+    vanished.retain(|it| complete && !hidden(it));
+    let all = whole_root.then_some(all);
+    if look == Look::First && is_worth_a_second(&vanished, &new, place, all.filter(|_| is_careful)) {
+        return Ok(None);
+    }
+    let mut outcome = ScanOutcome { found: entries, unchanged, ..ScanOutcome::default() };
+    renumber(&mut vanished, &changed);
+    for (row, file) in &changed {
+        update(db, row, file, &mut outcome)?;
+    }
+    for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
+        insert(db, root_id, &file, &mut outcome)?;
+    }
+    let kept = keep_doubtful(&mut vanished, all, belief);
+    for row in vanished.into_iter().chain(left_out) {
+        bury(db, row.id)?;
+        outcome.removed += 1;
+    }
+    match kept {
+        Some((available, problem)) => set_state(db, root_id, available, &problem)?,
+        None if whole_root && complete => set_state(db, root_id, true, "")?,
+        None => (),
+    }
+    Ok(Some(outcome))
+}
+
+/// Updates the device numbers of vanished rows, as far as the files that are still there show the new ones.
+fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
+    let renumbered = changed.iter().filter(|(row, file)| row.is_renumbered(file));
+    let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
+    for row in vanished {
+        row.device = devices.get(&row.device).copied().unwrap_or(row.device);
+    }
+}
+
+/// Performs one move of [`Catalog::rename_trees`]; returns the number of files.
+fn rename_tree(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    from: &Path,
+    to: &Path,
+    on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
+) -> Result<u64, Failed> {
+    let moving = load(db, root_id, from)?;
+    let mut standing = HashSet::new();
+    for (path, row) in load(db, root_id, to)? {
+        let Some(other) = moving.get(bytes(&moved(&row.path, to, from))) else { continue };
+        let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
+        if moving.contains_key(&path) {
+            continue;
+        } else if row.answers_rather_than(other) && (other.is_unread() || is_there()) {
+            standing.insert(row.path);
+        } else {
+            bury(db, row.id)?;
+        }
+    }
+    let renamed = moving.len() as u64;
+    for row in moving.into_values() {
+        let path = moved(&row.path, from, to);
+        if standing.contains(&path) {
+            bury(db, row.id)?;
+        } else {
+            rename(db, &row, &path)?;
+        }
+    }
+    Ok(renamed)
+}
+
+/// Returns the path of a file at or below `from` after the move.
+fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
+        _ => to.to_path_buf(),
+    }
+}
+
+/// Comparison of the rows at a place with the entries found. Unchanged files, up to a million, are only counted.
+#[derive(Default)]
+struct Compared {
+    /// Number of unchanged files.
+    unchanged: u64,
+    /// Known rows with the entries found at their paths.
+    changed: Vec<(Known, FoundFile)>,
+    /// Entries without a row.
+    new: Vec<FoundFile>,
+    /// Rows without an entry.
+    vanished: Vec<Known>,
+}
+
+/// Compares the rows at a place with the entries found there, in byte order of their paths.
+fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<FoundFile>) -> rusqlite::Result<Compared> {
+    let mut compared = Compared::default();
+    let mut found = found.into_iter().peekable();
+    each(db, root_id, place, |row| {
+        let at = bytes(&row.path);
+        while let Some(file) = found.next_if(|it| bytes(&it.path) < at) {
+            compared.new.push(file);
+        }
+        match found.next_if(|it| bytes(&it.path) == at) {
+            Some(file) if row.is_as_it_was(&file) => compared.unchanged += 1,
+            Some(file) => compared.changed.push((row, file)),
+            None => compared.vanished.push(row),
+        }
+    })?;
+    compared.new.extend(found);
+    Ok(compared)
+}
+
+/// Returns whether to scan again before files are removed. An indexed file that is missing may have moved from one folder
+/// to another while both were listed; and a large number of missing files may be ignored ones. A single file was looked up
+/// at its path, where a second scan shows no more.
+fn is_worth_a_second(vanished: &[Known], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
+    if vanished.is_empty() {
+        return false;
+    }
+    let inodes: HashSet<i64> = new.iter().map(|it| signed(it.inode)).collect();
+    let missed = || vanished.iter().filter(|it| !inodes.contains(&it.inode));
+    missed().any(|it| it.is_indexed && it.path != place) || all.is_some_and(|all| are_too_many(missed().count(), all))
+}
+
+/// Returns whether the loss of so many files of a root at once is implausible.
+fn are_too_many(gone: usize, all: usize) -> bool {
+    gone > FEW && gone * 2 > all
+}
+
+/// Applies the moves among `new` and `vanished`, and returns the rest of `new`.
+fn unmoved(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    new: Vec<FoundFile>,
+    vanished: &mut Vec<Known>,
+    outcome: &mut ScanOutcome,
+) -> Result<Vec<FoundFile>, Failed> {
+    if vanished.is_empty() {
+        return Ok(new);
+    }
+    let mut by_inode: HashMap<i64, Vec<Known>> = HashMap::new();
+    for row in vanished.drain(..) {
+        by_inode.entry(row.inode).or_default().push(row);
+    }
+    let mut rest = Vec::new();
+    for file in new {
+        let rows = by_inode.get_mut(&signed(file.inode));
+        // Of several vanished names of one inode, one moves and the others are removed.
+        let moved = rows.and_then(|it| Some(it.swap_remove(it.iter().position(|row| row.is_moved_to(&file))?)));
+        match moved {
+            Some(row) => move_to(db, &row, root_id, &file, outcome)?,
+            None => rest.push(file),
+        }
+    }
+    vanished.extend(by_inode.into_values().flatten());
+    Ok(rest)
+}
+
+/// Removes from `vanished` the files that may still exist. Returns whether the root counts as available then, and why files
+/// were kept. `all` is the number of files that the root had, if all of it was walked.
+fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'_>) -> Option<(bool, String)> {
+    let Belief::Careful(is_away) = belief else { return None };
+    let gone = vanished.len();
+    if all.is_some_and(|all| are_too_many(gone, all)) {
+        vanished.clear();
+        return Some((
+            false,
+            format!(
+                "{gone} files, more than half of the folder, are gone at once: they stay in the index; mount what is \
+                 missing, or run `vic index --accept-losses` with its path if they are really gone"
+            ),
+        ));
+    }
+    let mut away = None;
+    vanished.retain(|row| {
+        let kept = is_away(&row.path, row.device.cast_unsigned());
+        if kept {
+            away.get_or_insert_with(|| row.path.clone());
+        }
+        !kept
+    });
+    let (first, kept) = (away?, gone - vanished.len());
+    Some((
+        true,
+        format!(
+            "{kept} files, the first of them `{}`, lay on a file system that is not mounted now: they stay in the index; \
+             mount it, or run `vic index --accept-losses` with its path if they are really gone",
+            first.display()
+        ),
+    ))
+}
+
+/// Records the state of a root; writes only changes.
+pub(in crate::catalog) fn set_state(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    available: bool,
+    problem: &str,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE roots SET available = ?2, problem = ?3 WHERE id = ?1 AND (available <> ?2 OR problem <> ?3)",
+    )?
+    .execute(params![root_id, available, problem])?;
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! Updates of file rows by a walk or an event.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Row, Transaction, params};
+
+use crate::catalog::database::Failed;
+use crate::catalog::files::name_index;
+use crate::catalog::files::row::{UNKNOWN, below, bytes, extension, now_ns, path_of, reason, search_name, signed};
+use crate::catalog::files::scan::ScanOutcome;
+use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
+
+/// The part of a row that decides whether a file changed.
+pub(super) struct Known {
+    pub(super) id: FileId,
+    pub(super) path: PathBuf,
+    pub(super) size: i64,
+    pub(super) modified_ns: i64,
+    pub(super) changed_ns: i64,
+    pub(super) inode: i64,
+    pub(super) device: i64,
+    mode: u32,
+    uid: u32,
+    pub(super) skip: Option<Reason>,
+    pub(super) chunks: u32,
+    pub(super) is_indexed: bool,
+    created_ns: Option<i64>,
+}
+
+const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.mode, f.uid, f.skip, \
+                     f.chunks, f.state = 'indexed', f.created_ns";
+
+impl Known {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
+        Ok(Known {
+            id: row.get(0)?,
+            path: path_of(row.get(1)?),
+            size: row.get(2)?,
+            modified_ns: row.get(3)?,
+            changed_ns: row.get(4)?,
+            inode: row.get(5)?,
+            device: row.get(6)?,
+            mode: row.get(7)?,
+            uid: row.get(8)?,
+            skip: reason(row, 9)?,
+            chunks: row.get(10)?,
+            is_indexed: row.get(11)?,
+            created_ns: row.get(12)?,
+        })
+    }
+
+    /// Returns whether this row has more indexed text to lose than the row that would replace it. A pending file counts as
+    /// well: its old text is still found.
+    pub(super) fn answers_rather_than(&self, other: &Known) -> bool {
+        self.is_indexed || (self.chunks > 0 && other.is_unread())
+    }
+
+    /// Returns whether no text of it was ever indexed.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.is_indexed && self.chunks == 0
+    }
+
+    /// Returns whether nothing has to be written for it.
+    pub(super) fn is_as_it_was(&self, found: &FoundFile) -> bool {
+        self.change(found) == Change::Nothing && self.device == signed(found.device)
+    }
+
+    /// Returns whether only the device number differs, as after some restarts.
+    pub(super) fn is_renumbered(&self, found: &FoundFile) -> bool {
+        self.change(found) == Change::Nothing && self.device != signed(found.device)
+    }
+
+    fn change(&self, found: &FoundFile) -> Change {
+        // Without the device: its number can differ after every mount.
+        let same = self.size == signed(found.size)
+            && self.modified_ns == found.modified_ns
+            && self.inode == signed(found.inode)
+            && self.skip == found.skip;
+        if !same {
+            Change::Content
+        } else if self.changed_ns == found.changed_ns {
+            Change::Nothing
+        } else if (self.changed_ns == UNKNOWN && self.has_rights_of(found)) || found.skip.is_some() {
+            Change::Metadata
+        } else {
+            Change::Content
+        }
+    }
+
+    /// Returns whether owner and mode are the same, so that the same users can read it.
+    fn has_rights_of(&self, found: &FoundFile) -> bool {
+        self.mode == found.mode && self.uid == found.uid
+    }
+
+    /// Returns whether it is this file under another name. Inode numbers are reused, and unpacked files have the times of
+    /// their archive, so the creation time is compared too.
+    pub(super) fn is_moved_to(&self, found: &FoundFile) -> bool {
+        let is_born_later = self.created_ns.zip(found.created_ns).is_some_and(|(one, other)| one != other);
+        !is_born_later
+            && self.inode == signed(found.inode)
+            && self.device == signed(found.device)
+            && self.size == signed(found.size)
+            && self.modified_ns == found.modified_ns
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// Permissions or owner, for example; nothing has to be read again.
+    Metadata,
+    /// Possibly the content.
+    Content,
+}
+
+/// Loads the row at a path and all rows below it, by path.
+pub(super) fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
+    let mut known = HashMap::new();
+    each(db, root_id, path, |row| {
+        known.insert(bytes(&row.path).to_vec(), row);
+    })?;
+    Ok(known)
+}
+
+/// Passes the row at a path and all rows below it to `each`, in byte order of their paths.
+pub(super) fn each(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    path: &Path,
+    mut each: impl FnMut(Known),
+) -> rusqlite::Result<()> {
+    let itself = (!path.as_os_str().is_empty()).then(|| (bytes(path).to_vec(), [bytes(path), &[0]].concat()));
+    // The index yields one range of paths in order; two ranges joined by OR would need a sort of all rows.
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?2 AND f.path < ?3 \
+         ORDER BY f.path"
+    ))?;
+    for (start, end) in itself.into_iter().chain([below(path)]) {
+        let mut rows = statement.query(params![root_id, start, end])?;
+        while let Some(row) = rows.next()? {
+            each(Known::read(row)?);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn update(
+    db: &Transaction<'_>,
+    row: &Known,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> Result<(), Failed> {
+    match row.change(file) {
+        // Even for an unchanged file the row is written: its device number may have changed with a mount, and has to be
+        // known to detect an unmounted file system.
+        Change::Nothing | Change::Metadata => {
+            write_found(db, row.id, file)?;
+            outcome.unchanged += 1;
+        }
+        Change::Content => {
+            reopen(db, row, file)?;
+            outcome.changed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Moves a row to its new path. The content is read again only if the walk's verdict, the extension or the permissions
+/// changed: a move changes the status-change time, so that says nothing.
+pub(super) fn move_to(
+    db: &Transaction<'_>,
+    row: &Known,
+    root_id: RootId,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> Result<(), Failed> {
+    db.prepare_cached("UPDATE files SET root_id = ?2 WHERE id = ?1")?.execute([row.id, root_id])?;
+    rename(db, row, &file.path)?;
+    if row.skip == file.skip && row.has_rights_of(file) {
+        write_found(db, row.id, file)?;
+    } else {
+        reopen(db, row, file)?;
+    }
+    outcome.renamed += 1;
+    Ok(())
+}
+
+pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()> {
+    let ending = extension(path);
+    let is_other_type = ending != extension(&row.path);
+    db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
+        .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
+    name_index::renew(db, row.id)?;
+    // It may have failed because it was read at the old path just after the move.
+    db.prepare_cached(
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
+         WHERE id = ?1 AND state = 'failed' AND reason = ?2",
+    )?
+    .execute(params![row.id, Reason::Io.name()])?;
+    if is_other_type && row.skip.is_none() {
+        let kind = FileKind::of_extension(&ending).name();
+        db.prepare_cached(
+            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0, \
+             read_hash = coalesce(hash, read_hash), hash = NULL WHERE id = ?1",
+        )?
+        .execute(params![row.id, kind])?;
+    }
+    Ok(())
+}
+
+/// Makes a file pending, or skipped if the walk says so.
+fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Failed> {
+    if file.skip.is_some() && (row.skip.is_none() || row.chunks > 0) {
+        // A tombstone makes the store delete its chunks. The store may have unmarked chunks too, if vic was killed in
+        // between.
+        bury(db, row.id)?;
+        let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
+        return Ok(insert(db, root_id, file, &mut ScanOutcome::default())?);
+    }
+    write_found(db, row.id, file)?;
+    let (state, reason) = verdict(file);
+    db.prepare_cached("UPDATE files SET state = ?2, reason = ?3, detail = '', tries = 0, strikes = 0 WHERE id = ?1")?
+        .execute(params![row.id, state, reason])?;
+    Ok(())
+}
+
+fn write_found(db: &Transaction<'_>, id: FileId, file: &FoundFile) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE files SET size = ?2, modified_ns = ?3, changed_ns = ?4, created_ns = ?5, inode = ?6, device = ?7, \
+         mode = ?8, uid = ?9, skip = ?10 WHERE id = ?1",
+    )?
+    .execute(params![
+        id,
+        signed(file.size),
+        file.modified_ns,
+        file.changed_ns,
+        file.created_ns,
+        signed(file.inode),
+        signed(file.device),
+        file.mode,
+        file.uid,
+        file.skip.map(Reason::name),
+    ])?;
+    Ok(())
+}
+
+pub(super) fn insert(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> rusqlite::Result<()> {
+    let (state, reason) = verdict(file);
+    let ending = extension(&file.path);
+    // A duplicate path is one file.
+    let inserted = db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO files (root_id, path, name, extension, size, modified_ns, changed_ns, created_ns, \
+             inode, device, mode, uid, skip, state, reason, kind) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        )?
+        .execute(params![
+            root_id,
+            bytes(&file.path),
+            search_name(&file.path),
+            ending,
+            signed(file.size),
+            file.modified_ns,
+            file.changed_ns,
+            file.created_ns,
+            signed(file.inode),
+            signed(file.device),
+            file.mode,
+            file.uid,
+            file.skip.map(Reason::name),
+            state,
+            reason,
+            FileKind::of_extension(&ending).name(),
+        ])?;
+    if inserted > 0 {
+        name_index::add(db, db.last_insert_rowid(), bytes(&file.path))?;
+    }
+    outcome.added += inserted as u64;
+    Ok(())
+}
+
+/// Returns state and reason of a file that was not read yet.
+fn verdict(file: &FoundFile) -> (&'static str, Option<&'static str>) {
+    match file.skip {
+        Some(reason) => ("skipped", Some(reason.name())),
+        None => ("pending", None),
+    }
+}
+
+pub(super) fn bury(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE files SET deleted_ns = ?2 WHERE id = ?1")?.execute([id, now_ns()])?;
+    name_index::remove(db, id)
+}

@@ -1,0 +1,389 @@
+//! State transitions of files: the queue of pending files, and the marks that record how each was processed.
+
+use std::path::PathBuf;
+
+use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
+
+use crate::catalog::Catalog;
+use crate::catalog::database::Failed;
+use crate::catalog::files::filter::place;
+use crate::catalog::files::name_index;
+use crate::catalog::files::row::{RECORD, UNKNOWN, below, bytes, record, signed};
+use crate::error::Result;
+use crate::model::{ContentHash, Contents, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
+
+/// Tries that a file gets. A try that was begun and never ended means that vic ended unexpectedly while reading the
+/// file. One or two such tries prove nothing: vic may have been killed, or the power may have failed. A file that
+/// crashes the whole machine reaches this limit as well.
+pub const MAX_TRIES: u32 = 5;
+
+/// Strikes that a file gets: crashes of its reader, or runs that took too long. Each is counted on disk at once, so that
+/// a restart or a kill does not reset it.
+pub const MAX_STRIKES: u32 = 2;
+
+/// Identifies the version of a file that was read. A mark applies only while the catalog still has this version. The
+/// path is not part of it: a moved file stays read, unless its extension changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsRead {
+    /// The file.
+    pub id: FileId,
+    size: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+    inode: i64,
+    extension: String,
+}
+
+impl AsRead {
+    /// Returns the version that the catalog had when the reading began.
+    pub fn of(record: &FileRecord) -> AsRead {
+        let FoundFile { size, modified_ns, changed_ns, inode, .. } = record.found;
+        let (size, inode, extension) = (signed(size), signed(inode), record.extension.clone());
+        AsRead { id: record.id, size, modified_ns, changed_ns, inode, extension }
+    }
+
+    /// Returns whether a file still has this version.
+    pub fn is_true_of(&self, record: &FileRecord) -> bool {
+        let now = AsRead::of(record);
+        let is_time_known = self.changed_ns != UNKNOWN && now.changed_ns != UNKNOWN;
+        AsRead { changed_ns: if is_time_known { now.changed_ns } else { self.changed_ns }, ..now } == *self
+    }
+
+    fn values(&self) -> [&dyn ToSql; 6] {
+        [&self.id, &self.size, &self.modified_ns, &self.inode, &self.extension, &self.changed_ns]
+    }
+}
+
+/// [`AsRead::is_true_of`] as SQL, restricted to pending files; the values are those of [`AsRead::values`].
+const AS_READ: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
+                       AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
+
+/// Assignments that record the contents of a file.
+const CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
+
+/// A file with its chunks in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedMark {
+    /// The file.
+    pub file: AsRead,
+    /// The hash of the content that was read.
+    pub hash: ContentHash,
+    /// Its kind by content.
+    pub kind: FileKind,
+    /// Its media type by content.
+    pub media_type: String,
+    /// Number of its chunks in the store.
+    pub chunks: u32,
+    /// A remark for the user, e.g. that a limit cut it short; empty when there is none.
+    pub detail: String,
+    /// Number of its chunks that have no vector yet.
+    pub awaiting: u32,
+    /// The names and dates inside it.
+    pub contents: Contents,
+}
+
+/// A file that was skipped or failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReasonMark {
+    /// The file.
+    pub file: AsRead,
+    /// The reason.
+    pub reason: Reason,
+    /// One more sentence; may be empty.
+    pub detail: String,
+    /// The hash of its content, where it was read.
+    pub hash: Option<ContentHash>,
+    /// Its kind.
+    pub kind: FileKind,
+    /// Its media type; empty when unknown.
+    pub media_type: String,
+    /// The names and dates inside it, where it was read.
+    pub contents: Contents,
+}
+
+/// A file for which the store has added the chunks of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvidenceMark {
+    /// The file.
+    pub id: FileId,
+    /// The hash of the content that the skill read.
+    pub hash: ContentHash,
+    /// Number of all its chunks in the store now.
+    pub chunks: u32,
+}
+
+/// Which files to read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequeueScope {
+    /// Every file.
+    All,
+    /// These files.
+    Ids(Vec<FileId>),
+    /// This absolute folder with all below it, or this file.
+    Under(PathBuf),
+    /// Files that failed, for this reason or any.
+    Failed(Option<Reason>),
+}
+
+impl Catalog {
+    /// Returns up to `limit` pending files with numbers above `after`, by number. With `after` 0 (the start of a pass),
+    /// files that used up their [`MAX_TRIES`] tries first fail with [`Reason::WorkerCrash`].
+    pub fn next_pending(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+        if after <= 0 {
+            self.fail_exhausted()?;
+        }
+        let sql = format!(
+            "SELECT {RECORD} FROM files f INDEXED BY files_pending JOIN roots r ON r.id = f.root_id \
+             WHERE f.deleted_ns IS NULL AND f.state = 'pending' AND f.id > ?1 ORDER BY f.id LIMIT ?2"
+        );
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let rows = statement.query_map([after, signed(limit as u64)], |row| record(row, &self.owners))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    fn fail_exhausted(&self) -> Result<()> {
+        let condition = "deleted_ns IS NULL AND state = 'pending' AND tries > 0 AND tries >= ?1";
+        let any = self.database.read(|db| {
+            let sql = format!("SELECT 1 FROM files WHERE {condition} LIMIT 1");
+            Ok(db.prepare_cached(&sql)?.query_row([MAX_TRIES], |_| Ok(())).optional()?.is_some())
+        })?;
+        if !any {
+            return Ok(());
+        }
+        self.database.write(|db| {
+            let sql =
+                format!("UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 WHERE {condition}");
+            let detail = format!("vic ended unexpectedly {MAX_TRIES} times while it was being read");
+            db.execute(&sql, params![MAX_TRIES, Reason::WorkerCrash.name(), detail])?;
+            Ok(())
+        })
+    }
+
+    /// Adds strikes to a pending file and syncs them: its reader crashed, or runs for suspiciously long. The final mark
+    /// of the file resets them. Returns the total, over all runs of vic.
+    pub fn strike(&self, id: FileId, times: u32) -> Result<u32> {
+        self.database.write(|db| {
+            let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending' RETURNING strikes";
+            let strikes = db.prepare_cached(sql)?.query_row(params![id, times], |row| row.get(0)).optional()?;
+            Ok(strikes.unwrap_or(0))
+        })
+    }
+
+    /// Fails the pending files that have used up their strikes or their tries. Call it once at startup, before any file
+    /// is read and before the store is reconciled: the store must hold none of their chunks. They stay failed until they
+    /// or the readers change. Returns how many failed by strikes.
+    pub fn fail_struck(&self) -> Result<u64> {
+        self.fail_exhausted()?;
+        self.database.write(|db| {
+            let detail = format!(
+                "its reader died of it or was at it for long {MAX_STRIKES} times, and vic ended before that was settled"
+            );
+            let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 \
+                       WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0 AND strikes >= ?1";
+            Ok(db.execute(sql, params![MAX_STRIKES, Reason::WorkerCrash.name(), detail])? as u64)
+        })
+    }
+
+    /// Counts a try for each file and syncs it, so that a file that crashes the process is known by its tries.
+    pub fn begin_try(&self, ids: &[FileId]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.database.write(|db| begin_try(db, ids))
+    }
+
+    /// Returns the given files that are pending and untried, and counts their first try as [`Catalog::begin_try`] does.
+    pub fn begin_untried(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
+        let mut files = self.records(ids)?;
+        files.retain(|it| it.state == FileState::Pending && it.tries == 0);
+        self.begin_try(&files.iter().map(|it| it.id).collect::<Vec<_>>())?;
+        Ok(files)
+    }
+
+    /// Returns up to `limit` pending files that were not tried yet, unordered.
+    pub fn all_untried(&self, limit: usize) -> Result<Vec<FileId>> {
+        let sql = "SELECT id FROM files INDEXED BY files_pending \
+                   WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0 LIMIT ?1";
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let ids = statement.query_map([signed(limit as u64)], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns id and size of up to `limit` pending, untried files at or below each of these paths of a root, unordered.
+    pub fn untried(&self, root_id: RootId, paths: &[PathBuf], limit: usize) -> Result<Vec<Vec<(FileId, u64)>>> {
+        // Two range scans of the index on paths: the index on states would visit every pending file of the root.
+        let select = "SELECT id, size FROM files INDEXED BY files_path WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0";
+        let sql = format!(
+            "{select} AND root_id = ?1 AND path = ?2 UNION ALL \
+             {select} AND root_id = ?1 AND path >= ?3 AND path < ?4 LIMIT ?5"
+        );
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut at = |path: &PathBuf| {
+                let (start, end) = below(path);
+                let values = params![root_id, bytes(path), start, end, signed(limit as u64)];
+                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()));
+                statement.query_map(values, row)?.collect::<rusqlite::Result<_>>()
+            };
+            Ok(paths.iter().map(&mut at).collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Marks files as indexed; call it only once the store has their chunks on disk. A file that changed since it was
+    /// read, was requeued or was removed stays as it is. Returns how many were marked.
+    pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
+        let sql = format!(
+            "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
+             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL, {CONTENTS} WHERE {AS_READ}"
+        );
+        self.database.write(|db| {
+            let mut marked = 0;
+            for it in marks {
+                let kind = it.kind.name();
+                let values = params![it.detail, it.hash.0, kind, it.media_type, it.chunks, it.awaiting];
+                marked += mark(db, &sql, &it.file, values, &it.contents)?;
+            }
+            Ok(marked)
+        })
+    }
+
+    /// Records that every chunk of these files (with this hash and number of chunks) has its vector; call it only once the
+    /// store has them on disk. A file that was requeued or has other content stays as it is. Returns how many were marked.
+    pub fn mark_vectors(&self, marks: &[IndexedMark]) -> Result<u64> {
+        let sql = "UPDATE files SET awaiting = 0 \
+                   WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut marked = 0;
+            for it in marks {
+                marked += statement.execute(params![it.file.id, it.hash.0, it.chunks])?;
+            }
+            Ok(marked as u64)
+        })
+    }
+
+    /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They get zero chunks, so
+    /// the store must hold none of theirs. Returns how many were marked.
+    pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
+        let sql = format!(
+            "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
+             awaiting = 0, strikes = 0, read_hash = NULL, {CONTENTS} WHERE {AS_READ}"
+        );
+        self.database.write(|db| {
+            let mut marked = 0;
+            for it in marks {
+                let (state, reason) = (it.reason.state().name(), it.reason.name());
+                let (kind, hash) = (it.kind.name(), it.hash.map(|hash| hash.0));
+                let values = params![state, reason, it.detail, hash, kind, it.media_type];
+                marked += mark(db, &sql, &it.file, values, &it.contents)?;
+            }
+            Ok(marked)
+        })
+    }
+
+    /// Marks text-indexed files as failed because their vectors were refused, under the same condition as
+    /// [`Catalog::mark_vectors`]: hash and number of chunks must match. They get zero chunks, so the store must hold none
+    /// of theirs. Returns how many were marked.
+    pub fn mark_refused(&self, marks: &[(ReasonMark, u32)]) -> Result<u64> {
+        let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, chunks = 0, awaiting = 0, strikes = 0 \
+                   WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut marked = 0;
+            for (it, chunks) in marks {
+                let (state, reason) = (it.reason.state().name(), it.reason.name());
+                let hash = it.hash.map(|hash| hash.0);
+                marked += statement.execute(params![it.file.id, hash, chunks, state, reason, it.detail])?;
+            }
+            Ok(marked as u64)
+        })
+    }
+
+    /// Updates the number of chunks after a skill added some; call it only once the store has them on disk. A file without
+    /// text becomes indexed. A file that is pending or has other content stays as it is. Returns whether it was marked.
+    pub fn mark_evidence(&self, mark: &EvidenceMark) -> Result<bool> {
+        let sql = "UPDATE files SET state = 'indexed', reason = NULL, chunks = ?3 WHERE id = ?1 AND hash = ?2 \
+                   AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text')) AND skip IS NULL \
+                   AND deleted_ns IS NULL";
+        self.database.write(|db| Ok(db.prepare_cached(sql)?.execute(params![mark.id, mark.hash.0, mark.chunks])? == 1))
+    }
+
+    /// Makes files pending again, without tries and hash, so that they are really read. Files skipped by the walk stay
+    /// skipped; failed files lose their strikes. Returns how many were requeued.
+    pub fn requeue(&self, scope: &RequeueScope) -> Result<u64> {
+        if matches!(scope, RequeueScope::Ids(ids) if ids.is_empty()) {
+            return Ok(0);
+        }
+        self.database.write(|db| match scope {
+            RequeueScope::All => requeue(db, "1", &[]),
+            RequeueScope::Under(path) => {
+                let (condition, values) = place(db, path)?;
+                requeue(db, &condition, &values)
+            }
+            RequeueScope::Failed(None) => requeue(db, "state = 'failed'", &[]),
+            RequeueScope::Failed(Some(reason)) => {
+                requeue(db, "state = 'failed' AND reason = ?", &[reason.name().to_string().into()])
+            }
+            RequeueScope::Ids(ids) => {
+                let mut requeued = 0;
+                for id in ids {
+                    requeued += requeue(db, "id = ?", &[(*id).into()])?;
+                }
+                Ok(requeued)
+            }
+        })
+    }
+
+    /// Returns an indexed file with this content and at least one chunk, so that its chunks can be copied.
+    pub fn same_content(&self, hash: ContentHash) -> Result<Option<FileId>> {
+        self.database.read(|db| {
+            let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND chunks > 0 AND hash = ?1 \
+                       LIMIT 1";
+            Ok(db.prepare_cached(sql)?.query_row([hash.0], |row| row.get(0)).optional()?)
+        })
+    }
+}
+
+/// Marks one file, and updates its names in the index if those inside it changed. The statement takes the six values of the
+/// file, six of the mark and those of [`CONTENTS`].
+fn mark(
+    db: &Transaction<'_>,
+    sql: &str,
+    file: &AsRead,
+    values: &[&dyn ToSql],
+    contents: &Contents,
+) -> rusqlite::Result<u64> {
+    let sent = contents.sent_ns.unzip();
+    let inner = name_index::joined(&contents.names);
+    let before = "SELECT inner_names FROM files WHERE id = ?1";
+    let before: Option<Option<String>> =
+        db.prepare_cached(before)?.query_row([file.id], |row| row.get(0)).optional()?;
+    let values = [&file.values()[..], values, params![inner, sent.0, sent.1]].concat();
+    let marked = db.prepare_cached(sql)?.execute(&values[..])?;
+    if marked > 0 && before.flatten() != inner {
+        name_index::renew(db, file.id)?;
+    }
+    Ok(marked as u64)
+}
+
+fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {
+    let mut statement = db.prepare_cached("UPDATE files SET tries = tries + 1 WHERE id = ?1")?;
+    for id in ids {
+        statement.execute([id])?;
+    }
+    Ok(())
+}
+
+fn requeue(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, Failed> {
+    let sql = format!(
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, \
+         read_hash = coalesce(hash, read_hash), hash = NULL, \
+         strikes = CASE state WHEN 'pending' THEN strikes ELSE 0 END \
+         WHERE deleted_ns IS NULL AND skip IS NULL AND {condition}"
+    );
+    Ok(db.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values))? as u64)
+}

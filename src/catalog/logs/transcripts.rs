@@ -1,0 +1,114 @@
+//! Log of agent runs: every question with its answer and the tool calls in between.
+
+use std::path::Path;
+
+use rusqlite::params;
+
+use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
+use crate::catalog::files::row::signed;
+use crate::catalog::quarantine;
+use crate::error::Result;
+use crate::model::TranscriptRecord;
+
+/// Number of reports kept; each has about ten kilobytes.
+const KEPT: i64 = 2_000;
+
+const FORMAT: Format = Format {
+    name: "log of agents",
+    version: 1,
+    upgrades: &[],
+    durability: Durability::Full,
+    cache_kib: ADDED_TO_KIB,
+    hint: "move it aside; only the record of what agents did is lost",
+    schema: "
+        CREATE TABLE transcripts (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            time_ms INTEGER NOT NULL,
+            model TEXT NOT NULL,
+            question TEXT NOT NULL,
+            report_json TEXT NOT NULL
+        );
+    ",
+};
+
+/// The log of agent runs.
+pub struct TranscriptLog {
+    database: Database,
+}
+
+impl TranscriptLog {
+    /// Opens or creates the log at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
+    ///
+    /// # Errors
+    /// As [`crate::catalog::Catalog::open`], except for corruption.
+    pub fn open(path: &Path) -> Result<TranscriptLog> {
+        Ok(TranscriptLog { database: quarantine::open_or_begin_anew(path, &FORMAT)? })
+    }
+
+    /// Returns the path of the corrupt log that this one replaced when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.database.set_aside.as_deref()
+    }
+
+    /// Adds a report and syncs it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&self, record: &TranscriptRecord) -> Result<()> {
+        self.database.write(|db| {
+            db.prepare_cached(
+                "INSERT INTO transcripts (time_ms, model, question, report_json) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![record.time_ms, record.model, record.question, record.report.to_string()])?;
+            let id = db.last_insert_rowid();
+            db.prepare_cached("DELETE FROM transcripts WHERE id <= ?1")?.execute([id - KEPT])?;
+            Ok(())
+        })
+    }
+
+    /// Returns up to `limit` reports, newest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
+        self.database.read(|db| {
+            let sql = "SELECT time_ms, model, question, report_json FROM transcripts ORDER BY id DESC LIMIT ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let records = statement.query_map([signed(limit as u64)], |row| {
+                let report: String = row.get(3)?;
+                Ok(TranscriptRecord {
+                    time_ms: row.get(0)?,
+                    model: row.get(1)?,
+                    question: row.get(2)?,
+                    report: serde_json::from_str(&report).unwrap_or_default(),
+                })
+            })?;
+            Ok(records.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn transcripts_survive_reopening_newest_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("transcripts.sqlite");
+        let record = |it: i64| TranscriptRecord {
+            time_ms: it,
+            model: "m".into(),
+            question: format!("q{it}"),
+            report: json!({ "answer": it }),
+        };
+        let log = TranscriptLog::open(&path).unwrap();
+        for number in 0..3 {
+            log.add(&record(number)).unwrap();
+        }
+        drop(log);
+        assert_eq!(TranscriptLog::open(&path).unwrap().list(2).unwrap(), [record(2), record(1)]);
+    }
+}

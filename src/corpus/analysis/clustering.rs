@@ -1,0 +1,139 @@
+//! Clusters documents by shared words: TF-IDF, cosine similarity, average linkage. The result is deterministic.
+
+use std::collections::BTreeMap;
+
+use kodama::{Method, linkage};
+
+use crate::corpus::api::answer::mean;
+use crate::corpus::views::documents::Paper;
+
+/// Most documents to cluster: the pairwise distances take 100 MB twice.
+pub(crate) const MOST_DOCUMENTS: usize = 5_000;
+
+/// Number of terms in a label.
+const LABEL: usize = 4;
+
+/// A weighted term vector of length 1.
+pub(crate) type Weights = BTreeMap<String, f64>;
+
+/// A cluster of documents.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// Indexes of its documents.
+    pub(crate) members: Vec<usize>,
+    /// The terms that distinguish it from the other clusters.
+    pub(crate) label: Vec<String>,
+    /// Mean similarity of its documents, 0 to 1.
+    pub(crate) cohesion: f64,
+}
+
+/// Computes the TF-IDF vector of each document.
+pub(crate) fn weights(papers: &[Paper]) -> Vec<Weights> {
+    let mut frequency: BTreeMap<&str, f64> = BTreeMap::new();
+    for paper in papers {
+        for term in paper.reading.terms.keys() {
+            *frequency.entry(term).or_default() += 1.0;
+        }
+    }
+    let all = papers.len() as f64;
+    let weigh = |paper: &Paper| {
+        let weigh = |(term, count): (&String, &u32)| {
+            let rare = (1.0 + all / frequency[term.as_str()]).ln();
+            (term.clone(), (1.0 + f64::from(*count).ln()) * rare)
+        };
+        let mut weights: Weights = paper.reading.terms.iter().map(weigh).collect();
+        let length = weights.values().map(|it| it * it).sum::<f64>().sqrt();
+        weights.values_mut().for_each(|it| *it /= length.max(f64::MIN_POSITIVE));
+        weights
+    };
+    papers.iter().map(weigh).collect()
+}
+
+/// The cosine of two vectors.
+pub(crate) fn cosine(a: &Weights, b: &Weights) -> f64 {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    short.iter().filter_map(|(term, weight)| Some(weight * long.get(term)?)).sum()
+}
+
+/// Clusters documents. Of 2 to `most` clusters, the number with the best silhouette is chosen.
+pub(crate) fn group(papers: &[Paper], most: usize) -> Vec<Group> {
+    let weights = weights(papers);
+    let count = weights.len();
+    if count < 2 {
+        return made(vec![(0..count).collect()], &weights);
+    }
+    let mut distances = Vec::with_capacity(count * (count - 1) / 2);
+    for one in 0..count {
+        distances.extend((one + 1..count).map(|other| 1.0 - cosine(&weights[one], &weights[other])));
+    }
+    let at = |one: usize, other: usize| {
+        let (low, high) = (one.min(other), one.max(other));
+        if low == high { 0.0 } else { distances[low * count - low * (low + 1) / 2 + high - low - 1] }
+    };
+    let mut condensed = distances.clone();
+    let steps: Vec<(usize, usize)> =
+        linkage(&mut condensed, count, Method::Average).steps().iter().map(|it| (it.cluster1, it.cluster2)).collect();
+    let choices = (2..=most.min(count - 1).max(1)).map(|groups| cut(&steps, count, groups));
+    let scored = choices.map(|groups| (silhouette(&groups, count, &at), groups));
+    let best = scored.reduce(|best, next| if next.0 > best.0 + 1e-9 { next } else { best });
+    let groups = best.map_or_else(|| cut(&steps, count, most.clamp(1, count)), |it| it.1);
+    made(groups, &weights)
+}
+
+/// Replays the first merge steps until this many clusters are left.
+fn cut(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>> {
+    let mut members: BTreeMap<usize, Vec<usize>> = (0..count).map(|it| (it, vec![it])).collect();
+    for (number, (one, other)) in steps.iter().take(count - groups).enumerate() {
+        let mut joined = members.remove(one).unwrap_or_default();
+        joined.extend(members.remove(other).unwrap_or_default());
+        joined.sort_unstable();
+        members.insert(count + number, joined);
+    }
+    members.into_values().collect()
+}
+
+/// The mean silhouette: how much nearer each document is to its own cluster than to the next, -1 to 1.
+fn silhouette(groups: &[Vec<usize>], count: usize, distance: &dyn Fn(usize, usize) -> f64) -> f64 {
+    let mut scores = Vec::with_capacity(count);
+    for (own, group) in groups.iter().enumerate() {
+        for one in group {
+            let to = |other: &[usize], less: usize| {
+                let sum: f64 = other.iter().map(|it| distance(*one, *it)).sum();
+                sum / (other.len() - less).max(1) as f64
+            };
+            let inside = to(group, 1);
+            let others = groups.iter().enumerate().filter(|it| it.0 != own).map(|it| to(it.1, 0));
+            let next = others.fold(f64::INFINITY, f64::min);
+            scores.push(if group.len() == 1 { 0.0 } else { (next - inside) / next.max(inside).max(f64::MIN_POSITIVE) });
+        }
+    }
+    mean(&scores)
+}
+
+fn made(groups: Vec<Vec<usize>>, weights: &[Weights]) -> Vec<Group> {
+    let mut made: Vec<Group> = groups.into_iter().map(|members| one(members, weights)).collect();
+    made.sort_by(|a, b| b.members.len().cmp(&a.members.len()).then(a.members.cmp(&b.members)));
+    made
+}
+
+fn one(members: Vec<usize>, weights: &[Weights]) -> Group {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for (at, own) in weights.iter().enumerate() {
+        let inside = members.contains(&at);
+        for (term, weight) in own {
+            let share = if inside { members.len() } else { weights.len() - members.len() };
+            *sums.entry(term).or_default() += weight / share.max(1) as f64 * if inside { 1.0 } else { -1.0 };
+        }
+    }
+    let mut telling: Vec<(&str, f64)> = sums.into_iter().collect();
+    telling.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    let (mut sum, mut pairs) = (0.0, 0_usize);
+    for (at, one) in members.iter().enumerate() {
+        for other in &members[at + 1..] {
+            sum += cosine(&weights[*one], &weights[*other]);
+            pairs += 1;
+        }
+    }
+    let cohesion = if pairs == 0 { 1.0 } else { sum / pairs as f64 };
+    Group { members, label: telling.into_iter().take(LABEL).map(|it| it.0.to_string()).collect(), cohesion }
+}

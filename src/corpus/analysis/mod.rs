@@ -1,0 +1,7 @@
+//! TODO_DOC
+
+pub(in crate::corpus) mod citation_graph;
+pub(in crate::corpus) mod clustering;
+pub(in crate::corpus) mod pros_cons;
+pub(in crate::corpus) mod statements;
+pub(in crate::corpus) mod warnings;

@@ -1,0 +1,121 @@
+//! Warnings: sentences with cue words of a given strength.
+
+use serde_json::{Map, Value, json};
+
+use crate::corpus::document::location::Place;
+use crate::corpus::text::words::short;
+use crate::corpus::views::documents::Paper;
+use crate::model::FileId;
+use crate::text::trimmed_sentences;
+
+/// The strength of a warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Strength {
+    Low,
+    Medium,
+    High,
+}
+
+impl Strength {
+    pub(crate) fn from_name(name: &str) -> Strength {
+        match name {
+            "high" => Strength::High,
+            "medium" => Strength::Medium,
+            _ => Strength::Low,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Strength::Low => "low",
+            Strength::Medium => "medium",
+            Strength::High => "high",
+        }
+    }
+}
+
+const CUES: &[(Strength, &[&str])] = &[
+    (
+        Strength::High,
+        &[
+            "danger",
+            "fatal",
+            "never",
+            "must not",
+            "do not",
+            "warning",
+            "prohibited",
+            "forbidden",
+            "critical",
+            "irreversible",
+            "data loss",
+        ],
+    ),
+    (
+        Strength::Medium,
+        &[
+            "caution",
+            "careful",
+            "beware",
+            "avoid",
+            "hazard",
+            "risk of",
+            "unsafe",
+            "deprecated",
+            "should not",
+            "important",
+        ],
+    ),
+    (
+        Strength::Low,
+        &[
+            "note that",
+            "be aware",
+            "may fail",
+            "might fail",
+            "limitation",
+            "risk",
+            "unstable",
+            "not recommended",
+            "watch out",
+        ],
+    ),
+];
+
+/// A warning sentence.
+pub(crate) struct Warning {
+    pub(crate) strength: Strength,
+    cue: &'static str,
+    text: String,
+    place: Place,
+}
+
+impl Warning {
+    pub(crate) fn value(&self, file: FileId) -> Value {
+        let mut shown = Map::from_iter([("file".to_string(), json!(file))]);
+        self.place.write(&mut shown);
+        shown.insert("strength".into(), json!(self.strength.name()));
+        shown.insert("cue".into(), json!(self.cue));
+        shown.insert("text".into(), json!(self.text));
+        Value::Object(shown)
+    }
+}
+
+/// Finds the warnings of a document with at least this strength.
+pub(crate) fn find(paper: &Paper, least: Strength) -> Vec<Warning> {
+    let mut found = Vec::new();
+    for passage in paper.reading.prose() {
+        for range in trimmed_sentences(&passage.text) {
+            let sentence = &passage.text[range];
+            let lower = format!(" {} ", sentence.to_lowercase().replace(|it: char| !it.is_alphanumeric(), " "));
+            let cue = CUES.iter().find_map(|(strength, cues)| {
+                let cue = cues.iter().find(|it| lower.contains(&format!(" {it} ")))?;
+                Some((*strength, *cue))
+            });
+            if let Some((strength, cue)) = cue.filter(|it| it.0 >= least) {
+                found.push(Warning { strength, cue, text: short(sentence, 200), place: passage.place.clone() });
+            }
+        }
+    }
+    found
+}

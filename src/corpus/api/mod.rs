@@ -1,0 +1,12 @@
+//! TODO_DOC
+
+pub(in crate::corpus) mod answer;
+pub(in crate::corpus) mod envelope;
+pub(in crate::corpus) mod error;
+pub mod help;
+pub(in crate::corpus) mod management;
+pub(in crate::corpus) mod output_budget;
+pub(in crate::corpus) mod render;
+pub(in crate::corpus) mod response_schema;
+pub mod schema;
+pub(in crate::corpus) mod validate;

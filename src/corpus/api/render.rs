@@ -1,0 +1,230 @@
+//! Envelopes as JSON and YAML, tables as CSV.
+//!
+//! CSV starts with a comment line: the id, the confidence and the coverage of the answer, and the next offset.
+//! Rows follow, with the columns `file`, `page` and `lines` first if the objects have them; with several lists, the name of
+//! the list comes before these. Tables of documents are written unchanged, one after the other, each with its own header.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::corpus::api::error::{Cause, Outcome, Refusal};
+
+/// The media type and the text of a rendered answer.
+pub(crate) type Rendered = (&'static str, String);
+
+/// The columns that come first.
+const FIRST: [&str; 3] = ["file", "page", "lines"];
+
+/// Answers without a table, by verb and form.
+const NO_TABLE: [(&str, &str); 2] = [("SCORE", "confidence"), ("SUMMARIZE", "decision-inputs")];
+
+/// Returns whether the answers of a form contain a table.
+pub(crate) fn has_table(verb: &str, form: &str) -> bool {
+    !NO_TABLE.contains(&(verb, form))
+}
+
+/// The error for CSV of an answer without a table.
+pub(crate) fn no_table(what: &str) -> Refusal {
+    Refusal::new(Cause::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
+}
+
+/// Renders an envelope. CSV needs an answer with a table; errors and started jobs are JSON instead.
+pub(crate) fn render(envelope: &Value, format: Option<&str>) -> Outcome<Rendered> {
+    let is_answer = envelope["error"].is_null() && envelope["data"]["job_id"].is_null();
+    match format {
+        Some("csv") if is_answer => Ok(("text/csv", csv(envelope)?)),
+        Some("yaml") => {
+            let text = serde_yaml_ng::to_string(envelope).map_err(|error| internal(&error))?;
+            Ok(("application/yaml", text))
+        }
+        _ => Ok(("application/json", serde_json::to_string(envelope).map_err(|error| internal(&error))?)),
+    }
+}
+
+fn internal(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(Cause::Internal, error.to_string())
+}
+
+fn csv(envelope: &Value) -> Outcome<String> {
+    let data = &envelope["data"];
+    let (verb, form) = (envelope["verb"].as_str().unwrap_or_default(), envelope["form"].as_str().unwrap_or_default());
+    let all: Vec<(&String, &Vec<Value>)> =
+        data.as_object().into_iter().flatten().filter_map(|it| Some((it.0, it.1.as_array()?))).collect();
+    if !has_table(verb, form) || all.is_empty() {
+        return Err(no_table(if verb.is_empty() { "the answer" } else { verb }));
+    }
+    let comment = comment(envelope);
+    if data["schema"] == "Table" {
+        let tables = data["objects"].as_array().into_iter().flatten();
+        let tables: Vec<String> = tables.map(table).collect::<Outcome<_>>()?;
+        return Ok(format!("{comment}{}", tables.join("\n")));
+    }
+    if let (Some(columns), Some(rows)) = (data["columns"].as_array(), data["rows"].as_array()) {
+        let rows = rows.iter().map(|it| it.as_array().into_iter().flatten().map(cell).collect());
+        return Ok(format!("{comment}{}", written(std::iter::once(columns.iter().map(cell).collect()).chain(rows))?));
+    }
+    let holds = |kind: fn(&Value) -> bool| all.iter().filter(move |it| it.1.iter().any(kind)).copied().collect();
+    let mut lists: Vec<(&String, &Vec<Value>)> = holds(Value::is_object);
+    if lists.is_empty() && verb == "DELTA" {
+        // The added and removed items of a watched list are texts.
+        lists = holds(Value::is_string);
+    }
+    Ok(format!("{comment}{}", listed(&lists)?))
+}
+
+/// `# id=r-1, confidence=0.9, coverage=1.0, go on at offset 100`.
+fn comment(envelope: &Value) -> String {
+    let fields = ["id", "confidence", "coverage"].map(|it| format!("{it}={}", cell(&envelope[it])));
+    let unknowns = envelope["unknowns"].as_array().into_iter().flatten();
+    let more = unknowns.filter(|it| it["type"] == "more_objects").find_map(|it| it["detail"].as_str());
+    let told: Vec<&str> = fields.iter().map(String::as_str).chain(more).collect();
+    format!("# {}\n", told.join(", "))
+}
+
+/// Writes lists of objects under one header.
+fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
+    let objects = || lists.iter().flat_map(|it| it.1).filter_map(Value::as_object);
+    let known: BTreeSet<&str> = objects().flat_map(|it| it.keys()).map(String::as_str).collect();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let own = objects().flat_map(|it| it.keys()).map(String::as_str).filter(|it| !FIRST.contains(it));
+    let mut columns: Vec<&str> =
+        FIRST.into_iter().filter(|it| known.contains(it)).chain(own.filter(|it| seen.insert(it))).collect();
+    if columns.is_empty() && !lists.is_empty() {
+        columns.push("text");
+    }
+    let several = lists.len() > 1;
+    let row = |name: &str, values: Vec<String>| {
+        several.then(|| name.to_string()).into_iter().chain(values).collect::<Vec<String>>()
+    };
+    let head = row("list", columns.iter().map(|it| it.to_string()).collect());
+    let rows = lists.iter().flat_map(|(name, list)| {
+        list.iter().map(|object| row(name, columns.iter().map(|it| placed(object, it)).collect()))
+    });
+    written(std::iter::once(head).filter(|it| !it.is_empty()).chain(rows))
+}
+
+/// The cell of a column; lines as `first-last`.
+fn placed(object: &Value, column: &str) -> String {
+    let value = if object.is_object() { &object[column] } else { object };
+    match (column, &value[0], &value[1]) {
+        ("lines" | "bytes", Value::Number(first), Value::Number(last)) => format!("{first}-{last}"),
+        _ => cell(value),
+    }
+}
+
+/// Writes a table of a document, with its place before each row.
+fn table(object: &Value) -> Outcome<String> {
+    let cells = |row: &Value| row.as_array().into_iter().flatten().map(cell).collect::<Vec<_>>();
+    let place: Vec<String> = FIRST.iter().map(|it| placed(object, it)).collect();
+    let head: Vec<String> = FIRST.iter().map(|it| it.to_string()).chain(cells(&object["headers"])).collect();
+    let rows = object["rows"].as_array().into_iter().flatten();
+    written(std::iter::once(head).chain(rows.map(|it| place.iter().cloned().chain(cells(it)).collect())))
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn written(rows: impl Iterator<Item = Vec<String>>) -> Outcome<String> {
+    let mut writer = ::csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for row in rows {
+        let safe = row.into_iter().map(|it| if is_formula(&it) { format!("'{it}") } else { it });
+        writer.write_record(safe).map_err(|error| internal(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| internal(&error))?;
+    String::from_utf8(bytes).map_err(|error| internal(&error))
+}
+
+/// Returns whether a spreadsheet would execute a cell. Some ignore white space before a formula. A signed number is no
+/// formula.
+fn is_formula(cell: &str) -> bool {
+    cell.starts_with(['=', '@', '+', '-', '\t', '\r', '\n']) && !cell.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(verb: &str, form: Option<&str>, data: Value) -> Value {
+        json!({"id": "r-1", "verb": verb, "form": form, "confidence": 0.9, "coverage": 1.0, "error": null,
+            "unknowns": [{"type": "more_objects", "count": 3, "detail": "go on at offset 1"}], "data": data})
+    }
+
+    fn check(envelope: &Value, rows: &str) {
+        let expected = format!("# id=r-1, confidence=0.9, coverage=1.0, go on at offset 1\n{rows}");
+        assert_eq!(render(envelope, Some("csv")).unwrap(), ("text/csv", expected));
+    }
+
+    #[test]
+    fn document_tables_become_csv_with_place() {
+        let tables = json!([
+            {"file": 7, "page": 2, "headers": ["a", "b"], "rows": [["1", "x, y"]]},
+            {"file": 8, "lines": [3, 5], "headers": [], "rows": [["1"], ["2"]]},
+        ]);
+        check(
+            &told("EXTRACT", None, json!({"schema": "Table", "objects": tables})),
+            "file,page,lines,a,b\n7,2,,1,\"x, y\"\n\nfile,page,lines\n8,,3-5,1\n8,,3-5,2\n",
+        );
+    }
+
+    #[test]
+    fn lists_become_csv_with_place_columns_first() {
+        let list = json!([{"text": "=1+1", "lines": [1, 2], "file": 3}, {"file": 4, "page": 9, "more": true}]);
+        check(
+            &told("DETECT", Some("warnings"), json!({"count": 1, "warnings": list})),
+            "file,page,lines,text,more\n3,,1-2,'=1+1,\n4,9,,,true\n",
+        );
+        let two = json!({"added": [{"file": 1}], "removed": [], "modified": [{"file": 2, "changes": 3}]});
+        check(&told("DELTA", None, two), "list,file,changes\nadded,1,\nmodified,2,3\n");
+        check(
+            &told(
+                "SUMMARIZE",
+                Some("comparison-matrix"),
+                json!({"columns": ["file", "year"], "rows": [[1, 2020], [2, null]]}),
+            ),
+            "file,year\n1,2020\n2,\n",
+        );
+        let watched = json!({"file": 1, "added": ["One, two"], "removed": ["Three"]});
+        check(&told("DELTA", None, watched), "list,text\nadded,\"One, two\"\nremoved,Three\n");
+        check(&told("EXTRACT", None, json!({"schema": "Quote", "count": 0, "objects": []})), "");
+    }
+
+    #[test]
+    fn csv_escapes_formulas_and_keeps_signed_numbers() {
+        let cells =
+            ["+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=1", "\t=1", "\r=1", "\n=1", "- an item", "+", "-inf"];
+        let numbers = ["-1", "+1.5", "-1e3", "", "a=b", "2024-01-31", "3-5"];
+        let list = |them: &[&str]| them.iter().map(|it| json!({"text": it})).collect::<Vec<Value>>();
+        let rows = |them: &[&str]| -> Vec<String> {
+            let told = told("DETECT", Some("warnings"), json!({"warnings": list(them)}));
+            let text = render(&told, Some("csv")).unwrap().1;
+            let mut reader = ::csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+            reader.records().map(|it| it.unwrap()[0].to_string()).collect()
+        };
+        assert_eq!(rows(&cells), cells.map(|it| format!("'{it}")));
+        assert_eq!(rows(&numbers), numbers);
+    }
+
+    #[test]
+    fn csv_without_table_is_rejected_and_job_is_json() {
+        let inputs = told("SUMMARIZE", Some("decision-inputs"), json!({"options": ["a"]}));
+        assert_eq!(render(&inputs, Some("csv")).unwrap_err().cause, Cause::OutOfRange);
+        assert_eq!(render(&told("INGEST", None, json!({"job_id": "j-1"})), Some("csv")).unwrap().0, "application/json");
+    }
+
+    #[test]
+    fn yaml_round_trips_to_json() {
+        let odd =
+            json!({"a": "yes", "b": "1.0", "c": "# no comment", "d": "two\nlines: here\n", "e": ["- x", ""], "f": 1.0});
+        let envelope = told("EXTRACT", None, odd);
+        let (media_type, text) = render(&envelope, Some("yaml")).unwrap();
+        assert_eq!(media_type, "application/yaml");
+        assert_eq!(serde_yaml_ng::from_str::<Value>(&text).unwrap(), envelope);
+    }
+}

@@ -1,0 +1,198 @@
+//! JSON Schemas of every request and response, built from the registry and `shapes`. Each has its own address, so that
+//! schemas can reference each other.
+
+use serde_json::{Map, Value, json};
+
+use crate::corpus::api::response_schema;
+use crate::verbs::{ANY_FILTERS, BESIDE, CONTRACT_VERSION, Field, Form, Kind, SCHEMAS, VERBS, Verb, beside, verb};
+
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Base address of the schemas, also of the MCP resources.
+pub const ADDRESS: &str = "vic://corpus/schema";
+
+/// The schemas of all verbs and management calls.
+pub fn all() -> Vec<Value> {
+    VERBS.iter().chain(BESIDE).map(of).collect()
+}
+
+/// The schemas of a verb or management call by name.
+pub fn named(name: &str) -> Option<Value> {
+    verb(name).or_else(|| beside(name)).map(of)
+}
+
+/// The schemas of a verb: the request with one alternative for each form, and the response.
+pub fn of(verb: &'static Verb) -> Value {
+    json!({
+        "verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request(verb), "response": response(verb),
+    })
+}
+
+/// The address of a schema of a verb.
+fn address(verb: &Verb, which: &str) -> String {
+    format!("{ADDRESS}/{}/{which}", verb.name.to_lowercase())
+}
+
+fn titled(verb: &Verb, which: &str) -> Value {
+    json!({"$schema": DRAFT, "$id": address(verb, which), "title": format!("{} {which}", verb.name)})
+}
+
+/// The field that selects a form.
+fn names_form(verb: &Verb) -> &'static str {
+    if verb.name == "VIEW" { "action" } else { "form" }
+}
+
+fn is_beside(verb: &Verb) -> bool {
+    BESIDE.iter().any(|it| it.name == verb.name)
+}
+
+/// The fields that a form takes.
+fn fields(verb: &Verb, form: &'static Form) -> Vec<&'static Field> {
+    if is_beside(verb) { form.fields.iter().collect() } else { Verb::fields(form).collect() }
+}
+
+fn request(verb: &'static Verb) -> Value {
+    let forms: Vec<Value> = verb.forms.iter().map(|it| form(verb, it)).collect();
+    let mut request = titled(verb, "request");
+    match forms.as_slice() {
+        [only] => merge(&mut request, only),
+        _ => request["oneOf"] = Value::Array(forms),
+    }
+    request
+}
+
+fn merge(target: &mut Value, from: &Value) {
+    if let (Some(target), Some(from)) = (target.as_object_mut(), from.as_object()) {
+        target.extend(from.clone());
+    }
+}
+
+fn form(verb: &Verb, form: &'static Form) -> Value {
+    let mut properties = Map::new();
+    let mut required: Vec<&str> = Vec::new();
+    if !form.name.is_empty() {
+        properties.insert(names_form(verb).into(), json!({"const": form.name, "description": form.about}));
+        required.push(names_form(verb));
+    }
+    for field in fields(verb, form) {
+        properties.insert(field.name.into(), one(field));
+    }
+    required.extend(form.fields.iter().filter(|it| it.required).map(|it| it.name));
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+fn object(fields: &[Field]) -> Value {
+    let properties: Map<String, Value> = fields.iter().map(|it| (it.name.to_string(), one(it))).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+fn one(field: &Field) -> Value {
+    let mut schema = match field.kind {
+        Kind::Text(most) => json!({"type": "string", "minLength": 1, "maxLength": most}),
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Whole(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
+        Kind::Number(low, high) => json!({"type": "number", "minimum": low, "maximum": high}),
+        Kind::Choice(names) => json!({"enum": names}),
+        Kind::Moment => json!({"type": "string", "minLength": 4}),
+        Kind::Filter => json!({"type": "string", "minLength": 1, "maxLength": 2000}),
+        Kind::File => file(),
+        Kind::Baseline => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^r-"}),
+        Kind::Texts(most) => {
+            json!({"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": most})
+        }
+        Kind::Files(most) => json!({"type": "array", "items": file(), "minItems": 1, "maxItems": most}),
+        Kind::Object(fields) => object(fields),
+        Kind::SchemaFilters => {
+            let filters = SCHEMAS.iter().map(|it| {
+                let fields: Vec<Field> = it.filters.iter().chain(ANY_FILTERS).copied().collect();
+                let mut schema = object(&fields);
+                schema["title"] = json!(it.name);
+                schema
+            });
+            json!({"anyOf": filters.collect::<Vec<_>>()})
+        }
+    };
+    let about = if field.kind == Kind::Moment { format!("{}; ISO 8601", field.about) } else { field.about.to_string() };
+    schema["description"] = json!(about);
+    schema
+}
+
+/// The schema of a file: its id, its path or the end of its path.
+fn file() -> Value {
+    json!({"type": ["integer", "string"], "minimum": 0, "minLength": 1})
+}
+
+/// The response schema: an answer of one of the forms, a started job, or an error. RESULT returns another verb's answer.
+fn response(verb: &'static Verb) -> Value {
+    let mut schema = titled(verb, "response");
+    let refused =
+        json!({"title": "refused", "properties": {"data": {"type": "null"}, "error": response_schema::error()}});
+    if verb.name == "RESULT" {
+        let kept = VERBS.iter().map(|it| json!({"$ref": address(it, "response")}));
+        let mut own = envelope(verb);
+        own["oneOf"] = json!([refused]);
+        schema["anyOf"] = kept.chain([own]).collect();
+        return schema;
+    }
+    let mut outcomes: Vec<Value> = verb.forms.iter().map(|it| answered(verb, it)).collect();
+    if !is_beside(verb) {
+        let given = json!({"data": response_schema::later(), "error": {"type": "null"}});
+        outcomes.push(json!({"title": "goes on in a job", "properties": given}));
+    }
+    outcomes.push(refused);
+    merge(&mut schema, &envelope(verb));
+    schema["oneOf"] = Value::Array(outcomes);
+    schema
+}
+
+fn answered(verb: &Verb, form: &Form) -> Value {
+    let name = if form.name.is_empty() || verb.name == "VIEW" { Value::Null } else { json!(form.name) };
+    let given =
+        json!({"form": {"const": name}, "data": response_schema::of(verb.name, form.name), "error": {"type": "null"}});
+    json!({"title": if form.name.is_empty() { "answered" } else { form.name }, "properties": given})
+}
+
+/// The fields of every envelope.
+fn envelope(verb: &Verb) -> Value {
+    let some_text = || json!({"type": ["string", "null"]});
+    let forms: Vec<Value> = match verb.forms {
+        [_] => Vec::new(),
+        several if verb.name != "VIEW" => several.iter().map(|it| json!(it.name)).collect(),
+        _ => Vec::new(),
+    };
+    let form: Vec<Value> = forms.into_iter().chain([Value::Null]).collect();
+    let view = response_schema::record([
+        ("type", json!({"enum": ["warehouse", "session", "query", "set", "evolving"]})),
+        ("name?", response_schema::text()),
+        ("session?", response_schema::whole()),
+    ]);
+    let unknown = response_schema::record([
+        ("type", response_schema::text()),
+        ("count", response_schema::count()),
+        ("files?", response_schema::list(response_schema::whole())),
+        ("detail?", response_schema::text()),
+    ]);
+    let pointer = response_schema::record([
+        ("file", response_schema::whole()),
+        ("path", response_schema::text()),
+        ("count?", response_schema::count()),
+    ]);
+    let method = json!({
+        "type": ["object", "null"], "required": ["name"], "properties": {"name": {"type": "string"}},
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    });
+    response_schema::record([
+        ("contract_version", json!({"const": CONTRACT_VERSION})),
+        ("id", some_text()),
+        ("verb", json!({"const": verb.name})),
+        ("form", json!({"enum": form})),
+        ("view", json!({"anyOf": [{"type": "null"}, view]})),
+        ("data", json!({})),
+        ("confidence", response_schema::share()),
+        ("coverage", response_schema::share()),
+        ("unknowns", response_schema::list(unknown)),
+        ("method", method),
+        ("evidence", response_schema::list(pointer)),
+        ("error", json!({"type": ["object", "null"]})),
+    ])
+}

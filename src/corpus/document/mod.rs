@@ -1,0 +1,9 @@
+//! TODO_DOC
+
+pub(in crate::corpus) mod cache;
+pub(in crate::corpus) mod loader;
+pub(in crate::corpus) mod location;
+pub(in crate::corpus) mod metadata;
+pub(in crate::corpus) mod parsed;
+pub(in crate::corpus) mod passages;
+pub(in crate::corpus) mod publication_date;

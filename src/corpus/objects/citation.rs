@@ -1,0 +1,301 @@
+//! Citations: numbers in brackets, authors with a year, TeX and Markdown keys, footnote marks.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::corpus::document::passages::{Passage, Source};
+use crate::corpus::objects::doi_links::overlap;
+use crate::corpus::objects::reference::NUMBERED;
+use crate::corpus::objects::{Object, doi_links, is_reference_heading};
+use crate::corpus::text::words::short;
+use crate::text::trimmed_sentences;
+
+/// Longest range of numbers in one citation: `[3-40]` is not a citation.
+const WIDEST_RANGE: u32 = 30;
+
+/// Most citations of one paragraph; a paragraph with more is a list of numbers.
+const MOST_MARKS: usize = 200;
+
+/// A paragraph of links to works counts as citing only with this many other words.
+const FEWEST_AROUND: usize = 4;
+
+/// A family name with its particles.
+const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\s+){0,3}\p{Lu}[\p{L}’'-]+";
+
+const YEAR: &str = r"(?:(?:1[6-9]|20)\d\d[a-z]?|n\.d\.|in press|forthcoming)";
+
+/// A party of a court case, or the name of a ship in its place.
+const PARTY: &str = r"(?:\p{Lu}[\p{L}’'.&-]*|&)(?:,?\s+(?:\p{Lu}[\p{L}’'.&-]*|&|of|the|for|and|de)){0,6}";
+
+static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
+    let place = r"(?:,\s*(?:pp?|sec|sect|section|ch|chap|chapter|fig|table|thm|theorem|eq)s?\.?\s?[\dA-Z][\d.–-]*)?";
+    Regex::new(&format!(r"\[(\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*){}\]", place.replace("(?:,", "(?i:,")))
+        .expect("a constant")
+});
+/// `[1]–[3]`.
+static SPAN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\[(\d{1,3})\]\s?[–-]\s?\[(\d{1,3})\]").expect("a constant"));
+static AUTHOR_YEAR: LazyLock<Regex> = LazyLock::new(|| {
+    let lead = r"(?:(?:but )?[Ss]ee(?: also)? |e\.g\.,? |cf\. |for example,? )?";
+    let authors = authors();
+    let one =
+        format!(r"{lead}{authors},?\s+{YEAR}(?:,\s+(?:1[6-9]|20)\d\d[a-z])*(?:, pp?\.\s?\d+(?:[–-]\d+)?|:\s?\d+)?");
+    // A remark may follow: `(Porter 1996; but see Hanson (2001))`.
+    Regex::new(&format!(r"\({one}(?:;\s+{one})*(?:\)|;)")).expect("a constant")
+});
+static NARRATIVE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(&format!(r"{}\s+\({YEAR}\)", authors())).expect("a constant"));
+static KEYS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"\\(?:cite|citep|citet|autocite|parencite|textcite)\*?(?:\[[^\]]*\])*\{[^}]+\}|\[@[\w:.-]+(?:; ?@[\w:.-]+)*\]",
+    )
+    .expect("a constant")
+});
+static FOOTNOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[\^([\w-]+)\]").expect("a constant"));
+/// `[Pugh2014]_`, `[#note]_` and `[1]_` in reStructuredText.
+static UNDERLINED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\[(#?[\w.:+-]+|#|\*)\]_(?:\b|$|\W)").expect("a constant"));
+/// `A v. B, 217 N.Y. 382 (1916)`.
+static CASE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r"{PARTY}\s+v\.?\s+{PARTY},\s+\d{{1,4}}\s+\p{{Lu}}[\p{{L}}.]*(?:\s?[\p{{Lu}}\d][\p{{L}}\d.]*){{0,3}}\s+\d{{1,5}}(?:,\s+\d{{1,5}})*(?:\s+\([^()]{{0,30}}\d{{4}}\))?"
+    ))
+    .expect("a constant")
+});
+/// `A v B [2001] EWCA Civ 12`, `[1983] 1 AC 736`.
+static NEUTRAL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r"(?:{PARTY}\s+v\.?\s+{PARTY},?\s+)?\[(?:1[6-9]|20)\d\d\]\s+(?:\d{{1,2}}\s+)?\p{{Lu}}{{2,}}\w*(?:\s+\p{{Lu}}\p{{Ll}}+)?\s+\d{{1,5}}\b"
+    ))
+    .expect("a constant")
+});
+/// `15 U.S.C. § 2064`, `29 C.F.R. § 1926.1053(b)`.
+static STATUTE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b\d{1,3}\s+(?:U\.\s?S\.\s?C\.|USC|C\.\s?F\.\s?R\.|CFR)(?:\s+§{1,2}|\s+[Ss]ec\.)?\s*\d[\w-]*(?:\.\d[\w-]*)*(?:\(\w{1,4}\))*")
+        .expect("a constant")
+});
+
+/// A cheap test that every match of the three legal patterns passes.
+static LAW: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\sv\.?\s|\[(?:1[6-9]|20)\d\d\]|U\.?\s?S\.?\s?C|C\.?\s?F\.?\s?R").expect("a constant")
+});
+
+fn authors() -> String {
+    format!(r"{NAME}(?:(?:,\s+{NAME})*,?\s+(?:and|&|und)\s+{NAME}|\s+et\s+al\.?)?")
+}
+
+const MONTHS: &[&str] = &[
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+    "Since",
+    "In",
+    "Version",
+    "Chapter",
+    "Section",
+    "Table",
+    "Figure",
+    "Summer",
+    "Winter",
+    "Spring",
+    "Autumn",
+];
+
+/// Finds the citations of a document, outside of its reference list.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    let last = last_number(source);
+    for passage in source.prose().filter(|it| !is_reference_heading(source.heading(it))) {
+        if is_note(&passage.text) {
+            continue;
+        }
+        let mut marks = marks(&passage.text, last);
+        if matches!(source.extension.as_str(), "rst" | "rest") {
+            marks.retain(|it| !passage.text[it.0.end..].starts_with('_'));
+            marks.extend(underlined(&passage.text));
+        }
+        let works = works(source, passage);
+        let is_new = |it: &Range<usize>| !marks.iter().any(|mark| overlap(&mark.0, it));
+        let added: Vec<Mark> = works.iter().filter(|it| is_new(&it.0)).map(|it| (it.0.clone(), None, 0.95)).collect();
+        marks.extend(added);
+        marks.sort_by_key(|it| (it.0.start, it.1));
+        marks.truncate(MOST_MARKS);
+        found.extend(marks.into_iter().map(|(range, number, confidence)| {
+            let text = &passage.text[range.clone()];
+            let doi = works.iter().find(|it| overlap(&it.0, &range)).map(|it| &it.1);
+            let fields = json!({"number": number, "text": text, "context": context(passage, &range), "doi": doi});
+            Object::new(source.place(passage, &range), confidence, fields)
+        }));
+    }
+    found
+}
+
+/// Links to works by DOI. A paragraph that holds nothing else gives the DOI of its own document.
+fn works(source: &Source, passage: &Passage) -> Vec<(Range<usize>, String)> {
+    let found = doi_links::find(source, passage);
+    if found.is_empty() || doi_links::words_around(&passage.text, &found) < FEWEST_AROUND {
+        return Vec::new();
+    }
+    found.into_iter().filter_map(|it| Some((it.words?, it.doi))).collect()
+}
+
+/// Returns whether the text is itself a note or a reference.
+fn is_note(text: &str) -> bool {
+    static NOTE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\[\^?[\w-]+\]:?\s|^\\bibitem|^\.\. \[").expect("a constant"));
+    NOTE.is_match(text)
+}
+
+/// The highest reference number, if references are numbered. Notes do not count: a text can have both.
+fn last_number(source: &Source) -> Option<u32> {
+    let entries = source.passages.iter().filter(|it| is_reference_heading(source.heading(it)));
+    let number = |found: regex::Captures<'_>| found.iter().skip(1).flatten().next()?.as_str().parse().ok();
+    entries.flat_map(|it| NUMBERED.captures_iter(&it.text)).filter_map(number).max()
+}
+
+fn underlined(text: &str) -> Vec<Mark> {
+    let mark = |found: regex::Captures<'_>| {
+        let inner = found.get(1)?.range();
+        Some((inner.start - 1..inner.end + 2, found[1].trim_start_matches('#').parse().ok(), 0.97))
+    };
+    UNDERLINED.captures_iter(text).filter_map(mark).collect()
+}
+
+type Mark = (Range<usize>, Option<u32>, f64);
+
+/// The citation marks of a paragraph. A pair such as `[10, 20]` beyond the last reference is an interval.
+fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
+    let mut found = numbered(text);
+    if let Some(last) = last {
+        let beyond: Vec<usize> = found.iter().filter(|it| it.1 > Some(last)).map(|it| it.0.start).collect();
+        let is_pair = |it: &Range<usize>| text[it.clone()].split(',').count() == 2;
+        found.retain(|it| !(is_pair(&it.0) && beyond.contains(&it.0.start)));
+    }
+    found.extend(named(text));
+    for mark in FOOTNOTE.captures_iter(text) {
+        found.push((mark.get(0).map_or(0..0, |it| it.range()), mark[1].parse().ok(), 0.97));
+    }
+    found
+}
+
+/// `[3]`, `[2, 5-7]` and `[1]–[3]`: one mark for each number.
+fn numbered(text: &str) -> Vec<Mark> {
+    let mut found: Vec<Mark> = Vec::new();
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    for span in SPAN.captures_iter(text) {
+        let range = span.get(0).map_or(0..0, |it| it.range());
+        let named = numbers(&format!("{}-{}", &span[1], &span[2]));
+        if !named.is_empty() && !is_index(text, &range) {
+            found.extend(named.into_iter().map(|it| (range.clone(), Some(it), 0.95)));
+            spans.push(range);
+        }
+    }
+    // `[5][7]` are two citations; `[text][7]` is a link.
+    let mut before: Option<(usize, bool)> = None;
+    for mark in NUMBERS.captures_iter(text) {
+        let range = mark.get(0).map_or(0..0, |it| it.range());
+        let in_span = spans.iter().any(|it| it.contains(&range.start));
+        let is_index = match before {
+            Some((end, is_index)) if end == range.start => is_index || leads(text, range.end),
+            _ => is_index(text, &range),
+        };
+        before = Some((range.end, is_index));
+        if !in_span && !is_index {
+            found.extend(numbers(&mark[1]).into_iter().map(|it| (range.clone(), Some(it), 0.95)));
+        }
+    }
+    found
+}
+
+/// Authors with a year, citation keys, and legal citations.
+fn named(text: &str) -> Vec<Mark> {
+    let common = [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)];
+    let law = [(&*CASE, 0.93), (&*NEUTRAL, 0.93), (&*STATUTE, 0.95)];
+    // The legal patterns are slow: they only run on paragraphs that pass a cheap test.
+    let law = law.into_iter().filter(|_| LAW.is_match(text));
+    let is_named = |it: &Range<usize>| {
+        let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
+        !MONTHS.contains(&first)
+    };
+    let mut found = Vec::new();
+    for (pattern, confidence) in common.into_iter().chain(law) {
+        let marks = pattern.find_iter(text).map(|it| without_lead(text, it.range())).filter(is_named);
+        found.extend(marks.map(|it| (it, None, confidence)));
+    }
+    found
+}
+
+/// Strips a leading `See` and the like from a case name, and the bracket and `;` from a group with a remark.
+fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
+    let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
+        .iter()
+        .find(|it| text[range.clone()].starts_with(**it));
+    if text[range.clone()].ends_with(';') {
+        return range.start + 1..range.end - 1;
+    }
+    range.start + lead.map_or(0, |it| it.len())..range.end
+}
+
+/// `row[1]`, `[1](link)`, `[1]: link` and list numbers are not citations.
+fn is_index(text: &str, range: &Range<usize>) -> bool {
+    let before = &text[..range.start];
+    let in_code = before.matches('`').count() % 2 == 1;
+    let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
+    let ends_sentence = word.ends_with(['.', ',', ';', ':', '”', '"']) && word.chars().count() > 2;
+    let word = word.trim_start_matches(['(', '"', '“']).trim_end_matches(['.', ',', ';', ':', '”', '"']);
+    let short = !ends_sentence && word.chars().count() <= 2;
+    let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || short);
+    leads(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
+}
+
+/// Returns whether the text after brackets makes them a link: `(`, `:` and `[name]` do; `[3]` and `[citation needed]` do
+/// not.
+fn leads(text: &str, end: usize) -> bool {
+    match text[end..].chars().next() {
+        Some('(' | ':') => true,
+        Some('[') => {
+            let next = next_bracket(&text[end..]);
+            !NUMBERS.is_match(next) && !next.contains(char::is_whitespace)
+        }
+        _ => false,
+    }
+}
+
+/// The bracketed text at the start of `text`.
+fn next_bracket(text: &str) -> &str {
+    text.find(']').map_or("", |it| &text[..=it])
+}
+
+/// The numbers of `3, 5-7`.
+fn numbers(text: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for part in text.split([',', ';']) {
+        let ends: Vec<u32> = part.split(['-', '–']).filter_map(|it| it.trim().parse().ok()).collect();
+        match ends.as_slice() {
+            // Counts from 0 are program indexes, and intervals begin at 0.
+            [0] | [0, _] => return Vec::new(),
+            [one] => found.push(*one),
+            [first, last] if first < last && last - first <= WIDEST_RANGE => found.extend(*first..=*last),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn context(passage: &Passage, range: &Range<usize>) -> String {
+    let sentence =
+        trimmed_sentences(&passage.text).into_iter().find(|it| it.start <= range.start && range.start < it.end);
+    short(&passage.text[sentence.unwrap_or(range.clone())], 240)
+}

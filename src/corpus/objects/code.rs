@@ -1,0 +1,140 @@
+//! Code: passages that the format marks as code, and every symbol of a source file.
+
+use serde_json::{Value, json};
+
+use crate::corpus::document::location::Place;
+use crate::corpus::document::passages::{Passage, Role, Source};
+use crate::corpus::objects::Object;
+use crate::corpus::text::code_blocks;
+use crate::corpus::text::words::short;
+
+/// Most characters kept of the heading or sentence above the code.
+const CONTEXT: usize = 120;
+
+/// The format in which each line of code is a paragraph.
+const LINE_BY_LINE: &str = "docx";
+
+/// Finds the code of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let own_language = code_blocks::language_of_extension(&source.extension);
+    let mut found: Vec<Object> = Vec::new();
+    let mut last: Option<&Passage> = None;
+    for (at, passage) in source.passages.iter().enumerate() {
+        if passage.role != Role::Code || passage.language.as_deref() == Some("") {
+            last = None;
+            continue;
+        }
+        let place = source.whole(passage);
+        if source.extension == "ipynb" && last.is_some_and(|it| source.whole(it).part == place.part) {
+            // The second part of a notebook cell is its output.
+            continue;
+        }
+        if own_language.is_none()
+            && last.is_some_and(|it| goes_on(source, it, passage))
+            && let Some(object) = found.last_mut()
+        {
+            let between = if source.extension == LINE_BY_LINE { "\n" } else { "\n\n" };
+            append(object, between, passage, &place);
+            last = Some(passage);
+            continue;
+        }
+        found.push(piece(source, at, place, own_language));
+        last = Some(passage);
+    }
+    let headings = Headings::of(source);
+    found.extend(source.snippets.iter().filter_map(|it| marked(source, &headings, it)));
+    found.sort_by_key(|it| it.place.bytes);
+    found
+}
+
+/// Returns whether two code passages are parts of the same listing: only white space lies between them.
+fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
+    if source.extension == LINE_BY_LINE {
+        return true;
+    }
+    let bytes = |it: &Passage| source.bytes(it, &(0..it.text.len()));
+    match (bytes(before), bytes(after), &source.raw) {
+        (Some(before), Some(after), Some(raw)) if before.end <= after.start => {
+            raw.text.get(before.end..after.start).is_some_and(|it| it.trim().is_empty())
+        }
+        _ => false,
+    }
+}
+
+fn append(object: &mut Object, between: &str, passage: &Passage, place: &Place) {
+    object.place = object.place.with(place);
+    // Appends in place: a listing can have as many parts as lines.
+    if let Some(Value::String(text)) = object.fields.get_mut("text") {
+        text.push_str(between);
+        text.push_str(&passage.text);
+    }
+    object.fields.insert("line_numbers".into(), json!(object.place.lines.map(|it| [it.0, it.1])));
+}
+
+fn piece(source: &Source, at: usize, place: Place, own_language: Option<&str>) -> Object {
+    let passage = &source.passages[at];
+    let (language, confidence) = match (own_language, passage.language.as_deref()) {
+        (Some(own), _) => (Some(own), 0.99),
+        (None, Some(stated)) => (Some(stated), 0.97),
+        (None, None) => match code_blocks::guess_language(&passage.text) {
+            Some(guess) => (Some(guess), 0.75),
+            None => (None, 0.6),
+        },
+    };
+    let context = match &passage.symbol {
+        Some(symbol) => symbol.clone(),
+        None => above(source, at),
+    };
+    object(place, confidence, language, &context, &passage.text)
+}
+
+fn object(place: Place, confidence: f64, language: Option<&str>, context: &str, text: &str) -> Object {
+    let lines = place.lines.map(|it| [it.0, it.1]);
+    let fields = json!({"language": language, "context": context, "line_numbers": lines, "text": text});
+    Object::new(place, confidence, fields)
+}
+
+/// The heading above the code, else the text before it.
+fn above(source: &Source, at: usize) -> String {
+    let heading = source.heading(&source.passages[at]);
+    if !heading.is_empty() {
+        return short(heading, CONTEXT);
+    }
+    at.checked_sub(1).map_or(String::new(), |it| short(&source.passages[it].text, CONTEXT))
+}
+
+/// The headings of a document and their positions in the file.
+struct Headings<'s> {
+    texts: Vec<&'s str>,
+    /// For each heading, the smallest start byte from it onwards: headings need not be in file order.
+    lowest: Vec<usize>,
+}
+
+impl<'s> Headings<'s> {
+    fn of(source: &'s Source) -> Headings<'s> {
+        let headings = source.passages.iter().filter(|it| matches!(it.role, Role::Heading(_)));
+        let start = |it: &'s Passage| Some((it.text.as_str(), source.bytes(it, &(0..it.text.len()))?.start));
+        let (texts, mut lowest): (Vec<_>, Vec<_>) = headings.filter_map(start).unzip();
+        for at in (1..lowest.len()).rev() {
+            lowest[at - 1] = lowest[at - 1].min(lowest[at]);
+        }
+        Headings { texts, lowest }
+    }
+
+    /// The last heading before a byte.
+    fn before(&self, byte: usize) -> &'s str {
+        let count = self.lowest.partition_point(|it| *it < byte);
+        count.checked_sub(1).map_or("", |it| self.texts[it])
+    }
+}
+
+fn marked(source: &Source, headings: &Headings<'_>, snippet: &code_blocks::Snippet) -> Option<Object> {
+    let raw = source.raw.as_ref()?;
+    let text = &raw.text[snippet.inner.clone()];
+    let (language, confidence) = match snippet.language.as_deref() {
+        Some(stated) => (Some(stated), 0.97),
+        None => (code_blocks::guess_language(text), 0.75),
+    };
+    let heading = headings.before(snippet.outer.start);
+    Some(object(raw.place(&snippet.inner), confidence, language, &short(heading, CONTEXT), text))
+}

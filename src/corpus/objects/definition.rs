@@ -1,0 +1,362 @@
+//! Definitions: defining sentences, marked terms, glossaries and definition lists.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::corpus::document::passages::{Passage, Role, Source};
+use crate::corpus::objects::{Object, html_terms, is_reference_heading};
+use crate::corpus::text::words::short;
+use crate::text::trimmed_sentences;
+
+/// Most words of a term.
+const MOST_WORDS: usize = 6;
+
+/// Confidence from which a sentence states itself that it defines.
+const CLEAR: f64 = 0.8;
+
+/// `(a) ` at the start of a line.
+static CLAUSE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\((?:\p{Ll}{1,4}|\d{1,2})\)[ \t]+").expect("a constant"));
+
+/// Lines searched backwards for the directive above a passage.
+const MOST_ABOVE: usize = 1_000;
+
+/// Words that refer to something else or open a remark.
+const NO_TERMS: &[&str] = &[
+    "it",
+    "this",
+    "that",
+    "these",
+    "those",
+    "which",
+    "there",
+    "he",
+    "she",
+    "they",
+    "we",
+    "you",
+    "i",
+    "what",
+    "who",
+    "note",
+    "warning",
+    "important",
+    "tip",
+    "example",
+    "todo",
+    "the following",
+    "the latter",
+    "the former",
+    "date",
+    "one",
+    "here",
+    "such",
+    "caution",
+    "problem",
+    "question",
+    "reason",
+    "result",
+    "difference",
+    "advantage",
+    "disadvantage",
+    "drawback",
+    "default",
+    "step",
+    "figure",
+    "table",
+    "summary",
+    "abstract",
+    "answer",
+    "description",
+    "returns",
+    "purpose",
+    "goal",
+    "author",
+    "status",
+];
+
+static GLOSSARY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:glossary|definitions|terms|terminology|nomenclature|abbreviations|interpretation|terms and definitions|definition of terms|glossary of .{1,60})\s*:?$")
+        .expect("a constant")
+});
+/// `**Term**: text`, `Term - text`, `Term: text`.
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^[ \t]*(?:[-*] )?(?:\*\*|__|\*|_|`)?([^\n:*`_—–]{2,60}?)(?:\*\*|__|\*|_|`)?\s*(?::{1,2}(?:\*\*)?|—|–| - )\s+([^\n]+(?:\n[^\n:—]+$)*)")
+        .expect("a constant")
+});
+
+/// `Term` on one line and `: text` on the next, as in Markdown.
+static LISTED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^([^\n:|>#]{2,60})\n[ \t]{0,3}[:~][ \t]+([^\n]+(?:\n[ \t]+[^\n]+)*)").expect("a constant")
+});
+/// `\item[Term] text`.
+static ITEM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\item\[([^\]\n]{2,60})\]:?\s*([^\\]+)").expect("a constant"));
+/// A term of `.. glossary::` with its indented text.
+static DIRECTED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^ *([^\s.:|>#-][^\n:|>#]{1,60})\n {4,}([^\s][^\n]*(?:\n {4,}[^\n]+)*)").expect("a constant")
+});
+/// A term of reStructuredText with all following lines indented.
+static HANGING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\A([^\n:|>#]{2,60})\n[ \t]+([^\s][^\n]*(?:\n[ \t]+[^\n]+)*)\z").expect("a constant"));
+/// `**Term**: the ...`, `*Term* — a ...` outside of a glossary, only if the text begins like a definition.
+static MARKED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:\*\*|__|\*|_)([^\n:*`_—–]{2,60}?):?(?:\*\*|__|\*|_)\s*(?::|—|–|-)?\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s[^\n]+(?:\n[^\n]+)*)$")
+        .expect("a constant")
+});
+/// The same in a web page, where the text has no marks; the tag before it is checked.
+static TAGGED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)^([^\n:—–]{2,60}?)\s*(?::|—|–)\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s.+)$").expect("a constant")
+});
+static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)\\begin\{definition\}(?:\[([^\]]{2,60})\])?\s*(?:\\label\{[^}]*\}\s*)?(.*?)\s*\\end\{definition\}")
+        .expect("a constant")
+});
+static EMPHASIS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\(?:emph|textbf|textit)\{([^}]{2,60})\}").expect("a constant"));
+/// Column headers of glossary tables.
+static TERM_COLUMN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)^(?:term|word|abbreviation|acronym|concept)s?$").expect("a constant"));
+static MEANING_COLUMN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:meaning|definition|explanation|stands for|what it means)s?$").expect("a constant")
+});
+
+/// Patterns over one sentence: group `t` is the term, group `d` its meaning.
+static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
+    let term = r"(?P<t>[\p{L}\d][\p{L}\d’'/+() -]{1,60}?)";
+    let marked = r"(?:\*\*|__|\*|_|`|“|\x22|‘|``|\\emph\{|\\textbf\{|\\textit\{)(?P<t>[^*_`”\x22’}]{2,60})(?:\*\*|__|\*|_|`|”|\x22|’|''|\})";
+    let article = r"^(?:In (?:this|our) \w+, )?(?:[Aa]n? |[Tt]he (?:term |word )?|[Aa] )?";
+    [
+        (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:is|are|was) defined (?:as|to be) (?P<d>.+)$"), 0.97),
+        (
+            format!(
+                r"{article}{marked}(?: \([^)]*\))?,? (?:(?:is|are) (?P<d>(?:an?|the|any|one|those|that|what) .+)|(?:means|refers to|denotes|describes|stands for) (?P<e>.+))$"
+            ),
+            0.93,
+        ),
+        (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
+        // `A glacier is a body of ice that moves`: the class, and what distinguishes it.
+        (
+            String::from(
+                r"^(?:In (?:this|our) \w+, )?[Aa]n? (?P<t>[\p{L}\d’'-]+(?: [\p{Ll}\d’'-]+){0,3}?)(?: \([^)]*\))? is (?P<d>(?:an?|the|any) .*?\b(?:that|which|who|whose|where|in which|for which|on which|by which|with which|used (?:to|for|as)|consisting of|made of)\b.+)$",
+            ),
+            0.75,
+        ),
+        (format!(r"^{marked}(?:,[^,]{{3,60}},)? (?:means|includes|has the meaning) (?P<d>.+)$"), 0.93),
+        (format!(r"^(?:{marked}|{term})\s*:=\s*(?P<d>.+)$"), 0.93),
+        (format!(r"(?:^|[,:] )(?:[Ww]e|I) (?:define|call) (?:an? |the )?(?:{marked}|{term}) (?:as|to be) (?P<d>.+)$"), 0.95),
+        (format!(r"^By (?:an? |the )?(?:{marked}|{term}),? (?:we|I) mean (?P<d>.+)$"), 0.95),
+        (format!(r"^(?:The term|The word) (?:{marked}|{term}) (?:means|describes|covers) (?P<d>.+)$"), 0.95),
+        (format!(r"^(?P<d>.{{15,300}}?),? (?:is|are) (?:called|termed|known as) (?:an? |the )?(?:{marked}|{term})[.]?$"), 0.9),
+    ]
+    .into_iter()
+    .map(|(pattern, confidence)| (named_once(&pattern), confidence))
+    .collect()
+});
+
+/// Gives the second `t` group of a pattern the name `u`: a regex may not repeat a group name.
+fn named_once(pattern: &str) -> Regex {
+    let second = pattern.match_indices("(?P<t>").nth(1).map(|it| it.0);
+    let pattern = match second {
+        Some(at) => format!("{}(?P<u>{}", &pattern[..at], &pattern[at + "(?P<t>".len()..]),
+        None => pattern.to_string(),
+    };
+    Regex::new(&format!("(?s){pattern}")).expect("a constant")
+}
+
+/// Finds the definitions of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    for (at, passage) in source.passages.iter().enumerate() {
+        let heading = source.heading(passage);
+        if passage.role == Role::Table {
+            found.extend(tabled(source, passage));
+        }
+        if !passage.is_prose() || is_reference_heading(heading) {
+            continue;
+        }
+        let listed = html_terms::listed(source, at);
+        let named = if listed.is_none() { html_terms::named(source, passage) } else { Vec::new() };
+        if !named.is_empty() {
+            let is_new = |it: &Object| !named.iter().any(|other| share(other.place.bytes, it.place.bytes));
+            found.extend(stated(source, passage).into_iter().filter(is_new));
+            found.extend(named);
+            continue;
+        }
+        let whole = listed.or_else(|| marked(source, passage)).or_else(|| environment(source, passage));
+        if let Some(object) = whole {
+            found.push(object);
+        } else if LISTED.is_match(&passage.text) {
+            found.extend(entries(source, passage, &LISTED));
+        } else if passage.text.contains("\\begin{description}") {
+            found.extend(entries(source, passage, &ITEM));
+        } else if in_glossary_directive(source, passage) {
+            found.extend(entries(source, passage, &DIRECTED));
+        } else if is_hanging(source, passage) {
+            found.extend(entries(source, passage, &HANGING));
+        } else {
+            let stated = stated(source, passage);
+            let is_glossary = GLOSSARY.is_match(heading.trim());
+            let entries = if is_glossary { entries(source, passage, &ENTRY) } else { Vec::new() };
+            found.extend(if entries.is_empty() || entries.len() < stated.len() { stated } else { entries });
+        }
+    }
+    found
+}
+
+/// Returns whether two places overlap.
+fn share(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.0 < other.1 && other.0 < one.1)
+}
+
+/// A paragraph or item that begins with a bold or italic term.
+fn marked(source: &Source, passage: &Passage) -> Option<Object> {
+    let is_page = source.is_page();
+    let found = if is_page { TAGGED.captures(&passage.text)? } else { MARKED.captures(&passage.text)? };
+    let (term, text) = (found.get(1)?, found.get(2)?);
+    if is_page {
+        let bytes = source.bytes(passage, &term.range())?;
+        let before = source.raw.as_ref()?.text[..bytes.start].trim_end();
+        if !["<strong>", "<b>", "<em>", "<i>", "<dfn>"].iter().any(|it| before.ends_with(it)) {
+            return None;
+        }
+    }
+    let fields = fields(term.as_str(), text.as_str(), source.heading(passage));
+    let range = term.start()..text.start() + text.as_str().trim_end().len();
+    is_term(term.as_str()).then(|| Object::new(source.place(passage, &range), 0.9, fields))
+}
+
+/// A TeX `definition` environment.
+fn environment(source: &Source, passage: &Passage) -> Option<Object> {
+    let found = ENVIRONMENT.captures(&passage.text)?;
+    let text = found.get(2)?;
+    let emphasised = || EMPHASIS.captures(text.as_str()).and_then(|it| it.get(1));
+    let term = found.get(1).or_else(emphasised)?.as_str().to_lowercase();
+    let fields = fields(&term, text.as_str(), source.heading(passage));
+    is_term(&term).then(|| Object::new(source.place(passage, &text.range()), 0.95, fields))
+}
+
+/// Returns whether a passage can be a reStructuredText term: its first line is at the margin and ends no sentence.
+fn is_hanging(source: &Source, passage: &Passage) -> bool {
+    let first = passage.text.lines().next().unwrap_or_default();
+    let at_margin = || {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        Some(bytes.start == 0 || source.raw.as_ref()?.text[..bytes.start].ends_with('\n'))
+    };
+    matches!(source.extension.as_str(), "rst" | "rest")
+        && !first.ends_with(['.', ':', ',', ';', '?', '!', '='])
+        && first.starts_with(|it: char| it.is_alphabetic() || it == '`' || it == '*')
+        && !first.starts_with("* ")
+        && HANGING.is_match(&passage.text)
+        && at_margin() == Some(true)
+}
+
+/// Returns whether a passage lies in a `.. glossary::` block.
+fn in_glossary_directive(source: &Source, passage: &Passage) -> bool {
+    let before = || {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        let above = source.raw.as_ref()?.text.get(..bytes.start)?;
+        let directive =
+            above.lines().rev().take(MOST_ABOVE).find(|it| !it.is_empty() && !it.starts_with([' ', '\t']))?;
+        Some(directive.starts_with(".. glossary::"))
+    };
+    matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)
+}
+
+/// The fields of the schema.
+pub(super) fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
+    json!({"term": short(term, 80), "definition_text": short(text, 600), "source_context": short(context, 120)})
+}
+
+/// The rows of a glossary table.
+fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
+    let heading = source.heading(passage);
+    let mut lines = passage.text.lines();
+    let Some((first, second)) = lines.next().and_then(|it| it.split_once(" | ")) else { return Vec::new() };
+    let is_head = TERM_COLUMN.is_match(first.trim()) && MEANING_COLUMN.is_match(second.trim());
+    let is_glossary = GLOSSARY.is_match(heading.trim()) && !second.contains(" | ");
+    if !is_head && !is_glossary {
+        return Vec::new();
+    }
+    let object = |line: &str| {
+        let (term, text) = line.split_once(" | ")?;
+        let start = line.as_ptr() as usize - passage.text.as_ptr() as usize;
+        let place = source.place(passage, &(start..start + line.len()));
+        (is_term(term) && !text.trim().is_empty()).then(|| Object::new(place, 0.95, fields(term, text, heading)))
+    };
+    lines.filter_map(object).collect()
+}
+
+/// Entries found by a pattern: group 1 is the term, group 2 its meaning.
+fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
+    let object = |found: regex::Captures<'_>| {
+        let (term, text) = (found.get(1)?, found.get(2)?);
+        // A TeX item has its mark before the term, and the next line after the text.
+        let start = if found[0].starts_with('\\') { found.get(0)?.start() } else { term.start() };
+        let range = start..text.start() + text.as_str().trim_end().len();
+        let object = || {
+            Object::new(
+                source.place(passage, &range),
+                0.95,
+                fields(term.as_str(), text.as_str(), source.heading(passage)),
+            )
+        };
+        is_term(term.as_str()).then(object)
+    };
+    pattern.captures_iter(&passage.text).filter_map(object).collect()
+}
+
+/// Splits a sentence at line-initial marks such as `(a)`, without the marks, as in laws.
+fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut start = sentence.start;
+    for mark in CLAUSE.find_iter(&text[sentence.clone()]) {
+        parts.push(start..sentence.start + mark.start());
+        start = sentence.start + mark.end();
+    }
+    parts.push(start..sentence.end);
+    let trimmed = |it: Range<usize>| it.start..it.start + text[it].trim_end().len();
+    parts.into_iter().map(trimmed).filter(|it| !it.is_empty()).collect()
+}
+
+/// A sentence without note numbers at its end.
+fn uncited(sentence: &str) -> &str {
+    static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
+    NOTES.find(sentence).map_or(sentence, |it| &sentence[..it.start()])
+}
+
+fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
+    let mut found = Vec::new();
+    for range in trimmed_sentences(&passage.text).into_iter().flat_map(|it| clauses(&passage.text, it)) {
+        let sentence = uncited(&passage.text[range.clone()]);
+        let range = range.start..range.start + sentence.len();
+        let defined =
+            SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
+        let Some((parts, confidence)) = defined else { continue };
+        if passage.quoted && confidence < CLEAR {
+            // A saying: `A bore is a man who ...`.
+            continue;
+        }
+        let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());
+        let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str());
+        let text = text.trim_end_matches(" and").trim_end_matches(" or").trim_end_matches(['.', ';', ',']);
+        if is_term(term) && text.split_whitespace().count() >= 3 {
+            let fields = fields(term, text, source.heading(passage));
+            found.push(Object::new(source.place(passage, &range), confidence, fields));
+        }
+    }
+    found
+}
+
+/// Returns whether a text can be a term.
+pub(super) fn is_term(term: &str) -> bool {
+    let lower = term.trim().to_lowercase();
+    let words = lower.split_whitespace().count();
+    (1..=MOST_WORDS).contains(&words)
+        && !NO_TERMS.contains(&lower.as_str())
+        && !lower.split_whitespace().next().is_some_and(|it| NO_TERMS.contains(&it))
+        && lower.chars().any(char::is_alphabetic)
+}

@@ -1,0 +1,186 @@
+//! EXTRACT: typed objects from documents, one file per schema. Nothing is interpreted: an object is a part of the text
+//! with its exact place and a confidence that grades how clearly the document marks it.
+
+mod citation;
+mod code;
+mod definition;
+mod doi_links;
+mod methodology;
+mod quote;
+mod reference;
+mod table;
+mod html_terms;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::corpus::api::answer::{Answer, Unknown};
+use crate::corpus::api::error::Outcome;
+use crate::corpus::api::validate::Request;
+use crate::corpus::document::location::Place;
+use crate::corpus::document::passages::Source;
+use crate::corpus::text::code_blocks::canonical_language;
+use crate::corpus::views::documents::{Corpus, Paper};
+use crate::model::Redaction;
+use crate::secrets::{black_out, black_out_rows};
+use crate::verbs::{self, ObjectSchema};
+
+pub(crate) use crate::corpus::objects::reference::is_reference_heading;
+
+/// One object of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Object {
+    pub(crate) place: Place,
+    pub(crate) confidence: f64,
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl Object {
+    /// Creates an object from the fields of its schema, in schema order.
+    pub(crate) fn new(place: Place, confidence: f64, fields: Value) -> Object {
+        let fields = match fields {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        Object { place, confidence, fields }
+    }
+
+    /// A text field; empty if the field is missing or no text.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The object as shown in an answer.
+    pub(crate) fn value(&self, file: i64) -> Value {
+        let mut shown = Map::from_iter([("file".to_string(), Value::from(file))]);
+        self.place.write(&mut shown);
+        shown.extend(self.fields.clone());
+        shown.insert("confidence".into(), json!(self.confidence));
+        Value::Object(shown)
+    }
+}
+
+/// The objects of a document by schema.
+pub(crate) type Objects = BTreeMap<String, Vec<Object>>;
+
+/// Finds the objects of every schema. Secrets are redacted here again, because some extractors read the file itself.
+pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
+    let mut found = Objects::from([
+        ("Code".to_string(), code::find(source)),
+        ("Definition".into(), definition::find(source)),
+        ("Table".into(), table::find(source)),
+        ("Quote".into(), quote::find(source)),
+        ("Methodology".into(), methodology::find(source)),
+        ("Citation".into(), citation::find(source)),
+        ("Reference".into(), reference::find(source)),
+    ]);
+    for value in found.values_mut().flatten().flat_map(|it| it.fields.values_mut()) {
+        black_out(value, redaction);
+    }
+    for Object { fields, .. } in found.get_mut("Table").into_iter().flatten() {
+        let heads = fields.get("headers").cloned().unwrap_or_default();
+        if let Some(rows) = fields.get_mut("rows") {
+            black_out_rows(&heads, rows, redaction);
+        }
+    }
+    found
+}
+
+pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let schema = verbs::schema(request.text("schema").unwrap_or_default()).unwrap_or(&verbs::SCHEMAS[0]);
+    let wanted = Wanted::new(request, corpus)?;
+    let mut answer = Answer::new("rules over the structure that each format states");
+    let (mut objects, mut without, mut sum) = (Vec::new(), Vec::new(), 0.0);
+    for paper in &corpus.papers {
+        let found = paper.reading.objects.get(schema.name).map(Vec::as_slice).unwrap_or_default();
+        let kept: Vec<&Object> = found.iter().filter(|it| wanted.takes(it, paper, schema)).collect();
+        if kept.is_empty() {
+            without.push(paper.file);
+        }
+        sum += kept.iter().map(|it| it.confidence).sum::<f64>();
+        answer.evidence(paper, kept.len());
+        objects.extend(kept.into_iter().map(|it| (paper.file, it)));
+    }
+    let count = objects.len();
+    answer.confidence = if count == 0 { 0.0 } else { sum / count as f64 };
+    if !without.is_empty() {
+        answer.unknown(Unknown::new("no_objects", without.len()).files(&without));
+    }
+    // Only the page is rendered: one object can be a table of megabytes.
+    let (_, page) = answer.page_of(request, objects, |(file, object)| object.value(file));
+    answer.data = json!({"schema": schema.name, "count": count, "objects": page});
+    Ok(answer)
+}
+
+/// The filters of a request, with the file resolved.
+struct Wanted<'r> {
+    request: &'r Request,
+    file: Option<i64>,
+}
+
+impl<'r> Wanted<'r> {
+    fn new(request: &'r Request, corpus: &Corpus) -> Outcome<Wanted<'r>> {
+        let file = request.inner("filters", "file").map(|it| corpus.paper(it, "filters.file")).transpose()?;
+        Ok(Wanted { request, file: file.map(|it| it.file) })
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.request.inner("filters", name).and_then(Value::as_str).map(str::to_lowercase)
+    }
+
+    fn whole(&self, name: &str) -> Option<i64> {
+        self.request.inner("filters", name).and_then(Value::as_i64)
+    }
+
+    fn takes(&self, object: &Object, paper: &Paper, schema: &ObjectSchema) -> bool {
+        let least = self.request.inner("filters", "min_confidence").and_then(Value::as_f64).unwrap_or(0.0);
+        object.confidence >= least
+            && self.file.is_none_or(|it| it == paper.file)
+            && self.text("content_type").is_none_or(|it| it == paper.reading.facts.content_type)
+            && self.text("contains").is_none_or(|it| holds(object, &it))
+            && schema.filters.iter().all(|field| self.passes(object, field.name))
+    }
+
+    /// Applies one filter of the schema; a filter that is not set passes everything.
+    fn passes(&self, object: &Object, name: &str) -> bool {
+        let same = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase() == it);
+        let part = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase().contains(&it));
+        let length = |field: &str| object.fields.get(field).and_then(Value::as_array).map_or(0, Vec::len) as i64;
+        let any = |field: &str| self.text(name).is_none_or(|it| listed(object, field, &it));
+        let least = |count: i64| self.whole(name).is_none_or(|it| count >= it);
+        match name {
+            "language" => self.text(name).is_none_or(|it| object.text(name) == canonical_language(&it)),
+            "doi" | "arxiv_id" | "approach" => same(name),
+            "term" | "author" => part(name),
+            "min_lines" => least(object.text("text").lines().count() as i64),
+            "min_rows" => least(length("rows")),
+            "min_columns" => least(columns(object)),
+            "header" => any("headers"),
+            "tool" => any("tools_mentioned"),
+            "min_words" => least(object.fields.get("word_count").and_then(Value::as_i64).unwrap_or(0)),
+            "number" => {
+                self.whole(name).is_none_or(|it| object.fields.get("number").and_then(Value::as_i64) == Some(it))
+            }
+            "year" => self.whole(name).is_none_or(|it| object.text("full_text").contains(&it.to_string())),
+            _ => true,
+        }
+    }
+}
+
+/// The number of columns of a table, with or without headers.
+fn columns(object: &Object) -> i64 {
+    let width = |it: &Value| it.as_array().map_or(0, Vec::len) as i64;
+    let rows = object.fields.get("rows").and_then(Value::as_array).into_iter().flatten();
+    rows.map(width).chain(object.fields.get("headers").map(width)).max().unwrap_or(0)
+}
+
+fn holds(object: &Object, text: &str) -> bool {
+    object.fields.values().any(|it| it.to_string().to_lowercase().contains(text))
+}
+
+fn listed(object: &Object, field: &str, wanted: &str) -> bool {
+    let list = object.fields.get(field).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).any(|it| it.to_lowercase() == wanted)
+}

@@ -1,0 +1,182 @@
+//! References: bibliography entries, also of TeX and BibTeX, and the notes and link definitions of Markdown.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::corpus::document::passages::{Passage, Role, Source};
+use crate::corpus::objects::{Object, doi_links};
+use crate::corpus::text::words::short;
+
+static HEADING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:references|bibliography|works cited|literature(?: cited)?|sources|cited works|reference list)\s*:?$")
+        .expect("a constant")
+});
+/// Old DOIs contain brackets, angle brackets and semicolons; [`doi_of`] strips the end of the sentence.
+static DOI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s\x22{}]+)").expect("a constant"));
+static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
+});
+/// `[3] `, `3. `, `3) ` at the start of a line.
+pub(super) static NUMBERED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*(?:\[(\w[\w:.+-]*)\]|(\d{1,3})[.)])[ \t]+").expect("a constant"));
+static BIBITEM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\bibitem(?:\[[^\]]*\])?\{([^}]+)\}").expect("a constant"));
+static BIBTEX: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^\s*@(\w+)\s*\{\s*([^,\s]+)\s*,").expect("a constant"));
+/// `[^3]: text` and `[3]: address`.
+static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\[(\^?[\w-]+)\]:[ \t]+").expect("a constant"));
+/// `.. [3] text` in reStructuredText.
+static DIRECTIVE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\.\. \[(#?[\w.:+-]+)\][ \t]+").expect("a constant"));
+/// The first line of an entry without a number: `Name, A.` or `van der Name, Anna`.
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^(?:(?:van|von|de|der|den|del|di|da|du|la|le|ten|ter) ){0,3}\p{Lu}[\p{L}’'-]+,? (?:\p{Lu}\.|\p{Lu}{1,3}[,.]|\p{Lu}\p{Ll}+[ .,])")
+        .expect("a constant")
+});
+static YEAR: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d[a-z]?\b|\(n\.d\.\)").expect("a constant"));
+
+/// Returns whether a heading introduces references.
+pub(crate) fn is_reference_heading(heading: &str) -> bool {
+    HEADING.is_match(heading.trim())
+}
+
+/// Finds the references of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    let mut position = 0;
+    for passage in source.passages.iter().filter(|it| matches!(it.role, Role::Prose | Role::Item | Role::Code)) {
+        let text = &passage.text;
+        if passage.role == Role::Code && source.extension != "bib" {
+            continue;
+        }
+        if BIBITEM.is_match(text) {
+            found.extend(entries(source, passage, &BIBITEM));
+        } else if BIBTEX.is_match(text) {
+            found.extend(entries(source, passage, &BIBTEX));
+        } else if DIRECTIVE.is_match(text) {
+            found.extend(entries(source, passage, &DIRECTIVE));
+        } else if NOTE.is_match(text) {
+            found.extend(entries(source, passage, &NOTE));
+        } else if is_reference_heading(source.heading(passage)) {
+            match NUMBERED.is_match(text) {
+                true => found.extend(entries(source, passage, &NUMBERED)),
+                false => found.extend(unnumbered(source, passage, &mut position)),
+            }
+        }
+    }
+    found
+}
+
+/// Splits a passage into entries at each match of `mark`.
+fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
+    let text = &passage.text;
+    let marks: Vec<(Range<usize>, String)> = mark
+        .captures_iter(text)
+        .filter_map(|it| Some((it.get(0)?.range(), it.iter().skip(1).flatten().last()?.as_str().to_string())))
+        .collect();
+    let mut found = Vec::new();
+    for (at, (range, index)) in marks.iter().enumerate() {
+        let end = marks.get(at + 1).map_or(text.len(), |it| it.0.start);
+        let leading = text[range.start..].len() - text[range.start..].trim_start().len();
+        let body = text[range.end..end].split("\\end{thebibliography}").next().unwrap_or_default();
+        let whole = range.start + leading..range.end + body.trim_end().len();
+        let shown = if std::ptr::eq(mark, &*BIBTEX) { &text[whole.clone()] } else { body };
+        let index = index.trim_start_matches(['^', '#']);
+        found.extend(object(source, passage, whole, index, shown, 0.96));
+    }
+    found
+}
+
+/// Splits a passage into entries without numbers. A new entry starts at a line that begins with a name, if the text before
+/// it and the text from it on both hold a year, DOI or arXiv id.
+fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<Object> {
+    let text = &passage.text;
+    let is_entry = |it: &str| YEAR.is_match(it) || DOI.is_match(it) || ARXIV.is_match(it);
+    let mut starts = vec![0];
+    for start in ENTRY.find_iter(text).map(|it| it.start()).filter(|it| *it > 0) {
+        let before = starts.last().map_or(0, |it| *it);
+        if is_entry(&text[before..start]) && is_entry(&text[start..]) {
+            starts.push(start);
+        }
+    }
+    let mut found = Vec::new();
+    for (at, start) in starts.iter().enumerate() {
+        let end = starts.get(at + 1).map_or(text.len(), |it| *it);
+        let body = text[*start..end].trim_end();
+        if !is_entry(body) && passage.role != Role::Item {
+            continue;
+        }
+        *position += 1;
+        let confidence = if passage.role == Role::Item { 0.93 } else { 0.85 };
+        found.extend(object(source, passage, *start..start + body.len(), &position.to_string(), body, confidence));
+    }
+    found
+}
+
+/// The DOI behind a link in an entry, for entries without a DOI in their text.
+fn linked_doi(source: &Source, passage: &Passage, range: &Range<usize>) -> Option<String> {
+    let is_inside = |it: &doi_links::Linked| match &it.words {
+        Some(words) => doi_links::overlap(words, range),
+        None => range.end == passage.text.len(),
+    };
+    doi_links::find(source, passage).into_iter().find(is_inside).map(|it| it.doi)
+}
+
+/// The DOI in a text, without characters that only close the sentence or a bracket around it.
+pub(super) fn doi_of(text: &str) -> Option<String> {
+    let found = DOI.captures(text)?;
+    let mut doi = found.get(1)?.as_str();
+    while let Some(last) = doi.chars().next_back() {
+        let opening = match last {
+            '.' | ',' | ';' | ':' | '*' | '_' => None,
+            ')' => Some('('),
+            ']' => Some('['),
+            '>' => Some('<'),
+            _ => break,
+        };
+        if opening.is_some_and(|it| doi.matches(it).count() >= doi.matches(last).count()) {
+            break;
+        }
+        doi = &doi[..doi.len() - last.len_utf8()];
+    }
+    Some(doi.to_string())
+}
+
+fn object(
+    source: &Source,
+    passage: &Passage,
+    range: Range<usize>,
+    index: &str,
+    text: &str,
+    confidence: f64,
+) -> Option<Object> {
+    let full_text = short(text, 2_000);
+    if full_text.is_empty() {
+        return None;
+    }
+    let doi = doi_of(&full_text).or_else(|| linked_doi(source, passage, &range));
+    let arxiv_id = ARXIV.captures(&full_text).map(|it| it[1].to_string());
+    let fields = json!({"index": index, "full_text": full_text, "doi": doi, "arxiv_id": arxiv_id});
+    Some(Object::new(source.place(passage, &range), confidence, fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doi_keeps_own_brackets_only() {
+        for (text, doi) in [
+            ("(doi:10.5555/ice.2018).", "10.5555/ice.2018"),
+            ("doi:10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2", "10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2"),
+            ("<https://doi.org/10.5555/a_b>,", "10.5555/a_b"),
+            ("[10.5555/x(y)], p. 3", "10.5555/x(y)"),
+        ] {
+            assert_eq!(doi_of(text).as_deref(), Some(doi), "{text}");
+        }
+    }
+}

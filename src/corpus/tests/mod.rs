@@ -1,0 +1,68 @@
+//! Tests of the whole corpus API: rejected requests, objects in labelled documents, and the token cost of answers.
+
+mod schema_check;
+mod delta;
+mod explain;
+mod objects;
+mod verb_results;
+mod labelled;
+mod sessions;
+mod published_schemas;
+mod validation;
+mod answer_limits;
+mod determinism;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::corpus::document::parsed::Reading;
+use crate::corpus::views::documents::{Corpus, Paper};
+use crate::embed::tokenizer::ModelTokenizer;
+use crate::extract::{Tools, extract_bytes, kind_of_name};
+use crate::model::{ContentHash, ExtractLimits, Redaction};
+
+/// The folder of the labelled documents.
+pub(super) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus")
+}
+
+/// The tokenizer of the default model, downloaded by `make test`: the limits count its tokens.
+pub(super) fn tokenizer() -> ModelTokenizer {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache/all-MiniLM-L6-v2/tokenizer.json");
+    ModelTokenizer::open(&path, 256).expect("run `make models` first")
+}
+
+/// Parses a text as a file with this name.
+pub(super) fn reading(name: &str, bytes: &[u8]) -> Reading {
+    let document = extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default()).unwrap();
+    let extension = name.rsplit('.').next().unwrap().to_string();
+    let raw =
+        String::from_utf8(bytes.to_vec()).ok().filter(|_| !["docx", "xlsx", "epub", "pdf"].contains(&&*extension));
+    Reading::of(&extension, kind_of_name(name), document, raw, Redaction::default())
+}
+
+/// A document of a test.
+pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> Paper {
+    let hash = ContentHash(*blake3::hash(bytes).as_bytes());
+    let reading = Arc::new(reading(name, bytes));
+    Paper { file, path: name.into(), modified_ns: file * 1_000_000_000, size: bytes.len() as u64, hash, reading }
+}
+
+/// A view of some documents.
+pub(in crate::corpus) fn corpus(files: &[(&str, &str)]) -> Corpus {
+    let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
+    Corpus { view: Value::Null, papers, ..Corpus::default() }
+}
+
+/// A view of the labelled documents, by name.
+pub(super) fn labelled() -> Corpus {
+    let mut names: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|it| it.unwrap().path()).collect();
+    names.retain(|it| it.extension().is_some_and(|it| it != "jsonl"));
+    names.sort();
+    let read = |(number, path): (i64, &PathBuf)| {
+        paper(number, path.file_name().unwrap().to_str().unwrap(), &std::fs::read(path).unwrap())
+    };
+    Corpus { view: Value::Null, papers: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
+}

@@ -1,0 +1,143 @@
+//! Session snapshots and saved views: which files belong to them, and with which metadata.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::catalog::{Belief, Catalog, SessionFile};
+use crate::corpus::api::validate;
+use crate::corpus::document::metadata::Facts;
+use crate::corpus::filter::Filter;
+use crate::corpus::tests::reading;
+use crate::corpus::verbs::query::{Found, sift};
+use crate::corpus::views::saved_view::{Selection, View};
+use crate::corpus::views::snapshot::{Past, refuse_without_text};
+use crate::model::{ContentHash, FileState, Scope};
+
+fn file(number: i64, name: &str, text: &str) -> SessionFile {
+    SessionFile {
+        hash: Some(ContentHash(*blake3::hash(text.as_bytes()).as_bytes())),
+        size: text.len() as u64,
+        state: FileState::Indexed,
+        extension: crate::corpus::document::loader::extension(name),
+        facts: serde_json::to_string(&reading(name, text.as_bytes()).facts).ok(),
+        ..SessionFile::page(number, name.to_string(), String::new())
+    }
+}
+
+fn catalog(dir: &std::path::Path) -> Catalog {
+    Catalog::open(&dir.join("catalog.sqlite")).unwrap()
+}
+
+fn past(mode: &str, files: Vec<SessionFile>) -> Selection {
+    let body = json!({"paths": ["/w"], "mode": mode}).to_string();
+    Selection::session(&Scope::All, Arc::new(Past::new(4, &body, files)))
+}
+
+fn found(selection: &Selection, filter: &str) -> Found {
+    let dir = tempfile::tempdir().unwrap();
+    sift(&catalog(dir.path()), &HashMap::new(), selection, &Filter::parse(filter).unwrap()).unwrap()
+}
+
+#[test]
+fn session_query_uses_own_metadata_not_catalog() {
+    let failed = SessionFile { state: FileState::Failed, ..SessionFile::page(3, "c.pdf".into(), "damaged".into()) };
+    let page = SessionFile::page(-1, "https://example.org/a".into(), "the server answered 503".into());
+    let own =
+        vec![page, file(1, "a.md", "# T\n\nDate: 2020-01-02\n\nOne two three.\n"), file(2, "b.md", "Short."), failed];
+    let selection = past("full", own.clone());
+    for (filter, ids, open) in [
+        ("extension=md AND word_count>4", vec![1], vec![]),
+        ("year=2020", vec![1], vec![2, 3]),
+        ("NOT year=2020", vec![], vec![2, 3]),
+        ("state=failed AND reason=damaged", vec![3], vec![]),
+        ("size>=0", vec![1, 2, 3], vec![]),
+    ] {
+        assert_eq!(found(&selection, filter), Found { ids, seen: 3, open }, "{filter}");
+    }
+    let bare = own.into_iter().map(|it| SessionFile { facts: None, ..it }).collect();
+    assert_eq!(found(&past("minimal", bare), "word_count>0").open, [1, 2, 3], "texts were not read");
+}
+
+#[test]
+fn minimal_session_rejects_verbs_on_texts() {
+    for (mode, verb, request, is_refused) in [
+        ("minimal", "EXTRACT", json!({"schema": "Code"}), true),
+        ("minimal", "DETECT", json!({"form": "clusters"}), true),
+        ("minimal", "QUERY", json!({"filter": "size>0"}), false),
+        ("minimal", "DELTA", json!({"baseline": 4}), false),
+        ("full", "EXTRACT", json!({"schema": "Code"}), false),
+    ] {
+        let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
+        let refused = refuse_without_text(&request, &past(mode, Vec::new()));
+        assert_eq!(refused.is_err_and(|it| it.cause.name() == "metadata_only"), is_refused, "{mode} {verb}");
+    }
+}
+
+#[test]
+fn past_membership_uses_session_metadata() {
+    let (small, large) = (file(1, "a.md", "Short."), file(2, "b.md", &"Long. ".repeat(50)));
+    let evolving = |filter: &str| View::Evolving { filter: filter.into(), since: None };
+    for (view, expected) in [
+        (evolving("size>100"), [false, true]),
+        (evolving("word_count<10"), [true, false]),
+        (View::Set { files: vec![1], paths: vec!["a.md".into()] }, [true, false]),
+        (View::Query { filter: "size>0".into(), since: None, upto: 1 }, [true, false]),
+    ] {
+        let selection = Selection::saved(&Scope::All, "v", &view, 0).unwrap();
+        assert_eq!([selection.held(&small), selection.held(&large)], expected, "{view:?}");
+    }
+}
+
+#[test]
+fn evolving_view_counts_from_now_and_old_set_loads() {
+    let day = 86_400_000_000_000;
+    let view = View::Evolving { filter: "size>0".into(), since: Some("2 days".into()) };
+    let selection = |now| Selection::saved(&Scope::All, "v", &view, now).unwrap().base.modified_after_ns;
+    assert_eq!((selection(10 * day), selection(11 * day)), (Some(8 * day), Some(9 * day)));
+    let set: View = serde_json::from_value(json!({"type": "set", "files": [3, 4]})).unwrap();
+    let selection = Selection::saved(&Scope::All, "v", &set, 0).unwrap();
+    assert_eq!(selection.named, [(3, String::new()), (4, String::new())]);
+}
+
+#[test]
+#[ignore = "measures: what it prints depends on the machine"]
+fn measure_query_over_100000_files() {
+    const FILES: u64 = 100_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (catalog, root) = (catalog(dir.path()), dir.path().join("w"));
+    std::fs::create_dir(&root).unwrap();
+    let id = catalog.add_root(&root).unwrap().id;
+    let files: Vec<_> = (0..FILES)
+        .map(|number| crate::model::FoundFile {
+            path: format!("{}/{number}.{}", number / 1000, ["md", "txt", "csv"][number as usize % 3]).into(),
+            size: number % 700,
+            modified_ns: number as i64,
+            changed_ns: number as i64,
+            created_ns: None,
+            inode: number,
+            device: 1,
+            mode: 0o644,
+            uid: 0,
+            skip: None,
+        })
+        .collect();
+    catalog.apply_scan(id, None, files, &[], true, Belief::All).unwrap();
+    let mut facts = HashMap::new();
+    facts.insert(ContentHash([0; 32]), Facts::default());
+    let selection = Selection::all(&Scope::All);
+    for filter in ["extension=md AND (size>50 OR NOT name=7.md)", "path=*7* AND modified>2024-01-01", "word_count>5"] {
+        let filter = (filter, Filter::parse(filter).unwrap());
+        let mut times = Vec::new();
+        let mut count = 0;
+        for _ in 0..20 {
+            let begun = Instant::now();
+            count = sift(&catalog, &facts, &selection, &filter.1).unwrap().ids.len();
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        times.sort_by(f64::total_cmp);
+        println!("{:>7.1} ms median, {:>7.1} ms slowest, {count} of {FILES}: {}", times[10], times[19], filter.0);
+    }
+}

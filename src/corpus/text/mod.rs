@@ -1,0 +1,7 @@
+//! TODO_DOC
+
+pub(in crate::corpus) mod code_blocks;
+pub(in crate::corpus) mod dates;
+pub(in crate::corpus) mod fuzzy_names;
+pub(in crate::corpus) mod normalize_code;
+pub(in crate::corpus) mod words;

@@ -1,0 +1,394 @@
+//! DETECT: shows where to look harder. The objective states the intent; the method is chosen here and named in the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::corpus::analysis::{clustering, statements, warnings};
+use crate::corpus::api::answer::{Answer, Unknown, mean, median, rounded};
+use crate::corpus::api::error::{Cause, Outcome, Refusal};
+use crate::corpus::api::validate::Request;
+use crate::corpus::document::metadata::Facts;
+use crate::corpus::filter::{self, Datum, Origin, Type};
+use crate::corpus::text::words;
+use crate::corpus::views::documents::{Corpus, Paper};
+use crate::model::FileId;
+
+/// Stems that state the intent of each form.
+const INTENTS: &[(&str, &[&str])] = &[
+    ("clusters", &["group", "cluster", "topic", "similar", "categor", "partit"]),
+    ("warnings", &["warn", "caution", "cautionari", "flag", "risk", "danger", "hazard"]),
+    ("gaps", &["miss", "gap", "absent", "lack", "incomplet", "expect"]),
+    ("anomalies", &["outlier", "anomali", "anomal", "unusu", "deviat", "odd", "differ"]),
+    ("trends", &["trend", "tempor", "time", "chang", "evolut", "year", "month", "develop"]),
+];
+
+/// Metadata fields that an objective can ask to group by, with their cue stems.
+const GROUPINGS: &[(&str, &[&str])] = &[
+    ("content_type", &["type", "format", "kind"]),
+    ("author", &["author", "writer", "sender"]),
+    ("year", &["year", "date", "age"]),
+];
+
+/// Checks that the objective and the constraints fit the form.
+pub(crate) fn fits(request: &Request) -> Outcome<()> {
+    if let Some(objective) = request.text("objective") {
+        let stems = words::stems(objective);
+        let means = |form: &str| {
+            INTENTS.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
+        };
+        let others: Vec<&str> =
+            INTENTS.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
+        if !means(request.form.name) && !others.is_empty() {
+            return Err(Refusal::new(
+                Cause::Ambiguous,
+                format!("the objective asks for {}, the form is {}", others.join(" or "), request.form.name),
+            )
+            .field("objective")
+            .action(format!("set `form` to {}, or change the objective", others[0])));
+        }
+        if stems.is_empty() {
+            return Err(Refusal::new(Cause::MissingField, "the objective has no meaningful word")
+                .field("objective")
+                .action("say what the answer is for"));
+        }
+    }
+    let field = request.inner("constraints", "field").and_then(Value::as_str);
+    match (request.form.name, field) {
+        ("anomalies", Some(field)) => drop(numeric(field)?),
+        // Any other name is a kind of statement.
+        ("trends", Some(field)) if filter::known(field).is_some() => drop(numeric(field)?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Resolves a numeric metadata field of documents.
+fn numeric(field: &str) -> Outcome<&'static str> {
+    match filter::known(field) {
+        Some(known)
+            if known.kind == Type::Number && (matches!(known.origin, Origin::Fact(_)) || known.name == "size") =>
+        {
+            Ok(known.name)
+        }
+        Some(known) => Err(Refusal::new(Cause::TypeError, format!("`{}` is no number of a document", known.name))
+            .field("constraints.field")),
+        None => {
+            let names: Vec<&str> =
+                filter::FIELDS.iter().filter(|it| it.kind == Type::Number).map(|it| it.name).collect();
+            Err(Refusal::unknown(Cause::UnknownField, "number of a document", field, &names).field("constraints.field"))
+        }
+    }
+}
+
+/// A numeric metadata field of a document.
+pub(crate) fn number_of(paper: &Paper, field: &str) -> Option<f64> {
+    if field == "size" { Some(paper.size as f64) } else { paper.reading.facts.number(field) }
+}
+
+pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let mut answer = match request.form.name {
+        "clusters" => clusters(request, corpus),
+        "warnings" => cautions(request, corpus),
+        "gaps" => gaps(request, corpus),
+        "anomalies" => anomalies(request, corpus),
+        _ => trends(request, corpus),
+    }?;
+    if let Some(objective) = request.text("objective") {
+        answer.parameter("objective", objective);
+    }
+    Ok(answer)
+}
+
+fn whole(request: &Request, name: &str, otherwise: usize) -> usize {
+    request.inner("constraints", name).and_then(Value::as_u64).map_or(otherwise, |it| it as usize)
+}
+
+fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let (most, least) = (whole(request, "max_clusters", 5), whole(request, "min_size", 1));
+    let stems = words::stems(request.text("objective").unwrap_or_default());
+    let by = GROUPINGS.iter().find(|it| it.1.iter().any(|cue| stems.iter().any(|it| it == cue))).map(|it| it.0);
+    let (mut answer, groups) = match by {
+        Some(fact) => (Answer::new("groups by metadata"), by_fact(corpus, fact, most)),
+        None if corpus.papers.len() > clustering::MOST_DOCUMENTS => return Err(too_many(corpus.papers.len())),
+        None => (
+            Answer::new("TF-IDF of stems, cosine, average linkage, as many groups as part best (silhouette)"),
+            clustering::group(&corpus.papers, most),
+        ),
+    };
+    answer.parameter("algorithm", by.unwrap_or("tfidf"));
+    answer.parameter("max_clusters", most);
+    let small: usize = groups.iter().filter(|it| it.members.len() < least).map(|it| it.members.len()).sum();
+    if small > 0 {
+        answer.unknown(Unknown::new("in_groups_too_small", small));
+    }
+    let kept: Vec<&clustering::Group> = groups.iter().filter(|it| it.members.len() >= least).collect();
+    answer.confidence = rounded(mean(&kept.iter().map(|it| it.cohesion.max(0.0)).collect::<Vec<_>>()));
+    corpus.papers.iter().for_each(|it| answer.evidence(it, 1));
+    let shown = |it: &&clustering::Group| {
+        let files: Vec<FileId> = it.members.iter().map(|at| corpus.papers[*at].file).collect();
+        json!({"label": it.label, "size": files.len(), "files": files, "confidence": rounded(it.cohesion.max(0.0))})
+    };
+    let list: Vec<Value> = kept.iter().map(shown).collect();
+    answer.data = json!({"count": list.len(), "clusters": list});
+    Ok(answer)
+}
+
+/// Clustering compares every pair of documents, so `async` would not help.
+fn too_many(documents: usize) -> Refusal {
+    let most = clustering::MOST_DOCUMENTS;
+    let message = format!("the view holds {documents} documents, and at most {most} are compared each with each");
+    Refusal::new(Cause::TooManyDocuments, message)
+        .field("view")
+        .action("name a smaller `view`")
+        .action("or group by type, author or year in `objective`")
+}
+
+fn by_fact(corpus: &Corpus, fact: &str, most: usize) -> Vec<clustering::Group> {
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, paper) in corpus.papers.iter().enumerate() {
+        let value = match paper.reading.facts.datum(fact) {
+            Some(Datum::Text(text)) => text,
+            Some(Datum::Number(number)) => number.to_string(),
+            _ => "unknown".into(),
+        };
+        groups.entry(value).or_default().push(at);
+    }
+    let mut groups: Vec<(String, Vec<usize>)> = groups.into_iter().collect();
+    groups.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(&b.0)));
+    let rest: Vec<usize> = groups.iter().skip(most).flat_map(|it| it.1.clone()).collect();
+    groups.truncate(most);
+    if let (false, Some(last)) = (rest.is_empty(), groups.last_mut()) {
+        last.0 = "other".into();
+        last.1.extend(rest);
+        last.1.sort_unstable();
+    }
+    groups
+        .into_iter()
+        .map(|(label, members)| clustering::Group { members, label: vec![label], cohesion: 1.0 })
+        .collect()
+}
+
+fn cautions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let least = request.inner("constraints", "min_strength").and_then(Value::as_str).unwrap_or("low");
+    let mut answer = Answer::new("cue words of caution with a strength each; the strongest of a sentence counts");
+    answer.parameter("algorithm", "lexicon");
+    answer.parameter("min_strength", least);
+    let mut found = Vec::new();
+    for paper in &corpus.papers {
+        let own = warnings::find(paper, warnings::Strength::from_name(least));
+        answer.evidence(paper, own.len());
+        found.extend(own.into_iter().map(|it| (it.strength, it.value(paper.file))));
+    }
+    found.sort_by_key(|it| std::cmp::Reverse(it.0));
+    answer.confidence = if found.is_empty() { 0.0 } else { 0.85 };
+    let count = found.len();
+    let page = answer.page(request, found.into_iter().map(|it| it.1).collect());
+    answer.data = json!({"count": count, "warnings": page});
+    Ok(answer)
+}
+
+fn gaps(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let topics = request.inner("constraints", "expected_topics").and_then(Value::as_array);
+    let share = request.inner("constraints", "min_share").and_then(Value::as_f64).unwrap_or(0.6);
+    let (mut answer, expected) = match topics {
+        Some(topics) => (
+            Answer::new("a topic is there when a heading or a passage has its stems"),
+            topics.iter().filter_map(|it| it.as_str().map(String::from)).collect(),
+        ),
+        None => (Answer::new("sections that most documents have are expected of each"), usual_sections(corpus, share)),
+    };
+    answer.parameter("algorithm", if topics.is_some() { "expected_topics" } else { "usual_sections" });
+    if topics.is_none() {
+        answer.parameter("min_share", share);
+    }
+    let mut found: Vec<Value> = Vec::new();
+    for topic in &expected {
+        let missing: Vec<FileId> = corpus.papers.iter().filter(|it| !treats(it, topic)).map(|it| it.file).collect();
+        if !missing.is_empty() {
+            let share = missing.len() as f64 / corpus.papers.len().max(1) as f64;
+            found.push(json!({"topic": topic, "missing_from": missing, "share_missing": rounded(share)}));
+        }
+    }
+    found.sort_by(|a, b| {
+        b["share_missing"].as_f64().unwrap_or(0.0).total_cmp(&a["share_missing"].as_f64().unwrap_or(0.0))
+    });
+    corpus.papers.iter().for_each(|it| answer.evidence(it, expected.iter().filter(|topic| !treats(it, topic)).count()));
+    answer.confidence = if expected.is_empty() { 0.0 } else { 0.85 };
+    if expected.is_empty() {
+        answer.unknown(Unknown::new("no_expectation", corpus.papers.len()).detail("set constraints.expected_topics"));
+    }
+    let count = found.len();
+    let page = answer.page(request, found);
+    answer.data = json!({"expected": expected, "count": count, "gaps": page});
+    Ok(answer)
+}
+
+fn treats(paper: &Paper, topic: &str) -> bool {
+    let wanted = words::stems(topic);
+    let part = |have: &str, want: &str| have == want || (want.len() >= 4 && have.starts_with(want));
+    let holds = |text: &str| {
+        let stems = words::stems(text);
+        wanted.iter().all(|want| stems.iter().any(|have| part(have, want)))
+    };
+    !wanted.is_empty()
+        && (paper.reading.headings().any(|it| holds(&it.text)) || paper.reading.prose().any(|it| holds(&it.text)))
+}
+
+fn usual_sections(corpus: &Corpus, share: f64) -> Vec<String> {
+    let mut counts: BTreeMap<String, BTreeSet<FileId>> = BTreeMap::new();
+    for paper in &corpus.papers {
+        for heading in paper.reading.headings() {
+            counts.entry(words::short(&heading.text, 60).to_lowercase()).or_default().insert(paper.file);
+        }
+    }
+    let needed = (corpus.papers.len() as f64 * share).max(2.0);
+    counts.into_iter().filter(|it| it.1.len() as f64 >= needed).map(|it| it.0).collect()
+}
+
+fn anomalies(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let threshold = request.inner("constraints", "threshold").and_then(Value::as_f64).unwrap_or(3.5);
+    let fields: Vec<&'static str> = match request.inner("constraints", "field").and_then(Value::as_str) {
+        Some(field) => vec![numeric(field)?],
+        None => vec!["word_count", "citation_count", "reference_count", "table_count", "code_count"],
+    };
+    let mut answer = Answer::new("robust z score: distance from the median in units of the median deviation");
+    answer.parameter("algorithm", "median_absolute_deviation");
+    answer.parameter("threshold", threshold);
+    let mut found = Vec::new();
+    for field in &fields {
+        let values: Vec<(&Paper, f64)> =
+            corpus.papers.iter().filter_map(|it| Some((it, number_of(it, field)?))).collect();
+        let lacking = corpus.papers.len() - values.len();
+        if lacking > 0 {
+            answer.unknown(Unknown::new("no_value", lacking).detail(*field));
+        }
+        found.extend(outliers(field, &values, threshold));
+    }
+    found.sort_by(|a, b| b["z"].as_f64().unwrap_or(0.0).abs().total_cmp(&a["z"].as_f64().unwrap_or(0.0).abs()));
+    corpus
+        .papers
+        .iter()
+        .for_each(|paper| answer.evidence(paper, found.iter().filter(|it| it["file"] == paper.file).count()));
+    answer.confidence = if corpus.papers.len() < 5 { 0.4 } else { 0.85 };
+    let count = found.len();
+    let page = answer.page(request, found);
+    answer.data = json!({"fields": fields, "count": count, "anomalies": page});
+    Ok(answer)
+}
+
+fn outliers(field: &str, values: &[(&Paper, f64)], threshold: f64) -> Vec<Value> {
+    if values.len() < 3 {
+        return Vec::new();
+    }
+    let middle = median(values.iter().map(|it| it.1).collect());
+    let deviations: Vec<f64> = values.iter().map(|it| (it.1 - middle).abs()).collect();
+    // If most documents have the same number, the mean deviation is used, after Iglewicz and Hoaglin.
+    let scale = match median(deviations.clone()) * 1.4826 {
+        zero if zero < f64::EPSILON => mean(&deviations) * 1.2533,
+        scale => scale,
+    };
+    let outlier = |(paper, value): &(&Paper, f64)| {
+        let z = (value - middle) / scale.max(f64::MIN_POSITIVE);
+        (scale > 0.0 && z.abs() >= threshold)
+            .then(|| json!({"file": paper.file, "field": field, "value": value, "median": middle, "z": rounded(z)}))
+    };
+    values.iter().filter_map(outlier).collect()
+}
+
+fn trends(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let field = request.inner("constraints", "field").and_then(Value::as_str).unwrap_or("word_count");
+    let length = if request.inner("constraints", "period").and_then(Value::as_str) == Some("month") { 7 } else { 4 };
+    let number = filter::known(field).filter(|it| it.kind == Type::Number).map(|it| it.name);
+    let mut answer =
+        Answer::new("one value for each period, least squares over the periods, Mann-Kendall for the direction");
+    answer.parameter("algorithm", "least_squares");
+    answer.parameter("field", field);
+    let mut periods: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut undated = Vec::new();
+    for paper in &corpus.papers {
+        let Some(period) = period(&paper.reading.facts, length) else {
+            undated.push(paper.file);
+            continue;
+        };
+        let value = match number {
+            Some(name) => number_of(paper, name),
+            None => Some(statements::of_paper(paper, field).len() as f64),
+        };
+        periods.entry(period).or_default().extend(value);
+        answer.evidence(paper, 1);
+    }
+    if !undated.is_empty() {
+        answer.unknown(Unknown::new("no_date", undated.len()).files(&undated));
+    }
+    let series: Vec<(String, f64, usize)> = periods
+        .into_iter()
+        .map(|(period, values)| {
+            let value = if number.is_some() { mean(&values) } else { values.iter().sum() };
+            (period, rounded(value), values.len())
+        })
+        .collect();
+    let values: Vec<f64> = series.iter().map(|it| it.1).collect();
+    let is_silent = number.is_none() && !values.is_empty() && values.iter().all(|it| *it == 0.0);
+    if is_silent {
+        answer.unknown(Unknown::new("no_statement", corpus.papers.len()).detail(field));
+    }
+    let (slope, agreement) = (slope(&values), kendall(&values));
+    answer.confidence = match values.len() {
+        _ if is_silent => 0.0,
+        0..3 => 0.2,
+        _ => rounded(agreement.abs()),
+    };
+    answer.coverage = Some((corpus.papers.len() - undated.len()) as f64 / corpus.total().max(1) as f64);
+    let direction = if values.len() < 2 || agreement.abs() < 0.2 {
+        "none"
+    } else if slope > 0.0 {
+        "rising"
+    } else {
+        "falling"
+    };
+    let shown: Vec<Value> = series.iter().map(|it| json!({"period": it.0, "value": it.1, "documents": it.2})).collect();
+    answer.data = json!({
+        "field": field, "direction": direction, "slope_per_period": rounded(slope), "mann_kendall": rounded(agreement),
+        "periods": shown,
+    });
+    Ok(answer)
+}
+
+fn period(facts: &Facts, length: usize) -> Option<String> {
+    facts.published_at.as_ref()?.get(..length).map(String::from)
+}
+
+/// The slope of the least-squares line.
+fn slope(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let (middle, mean) = ((count - 1.0) / 2.0, mean(values));
+    let spread: f64 = (0..values.len()).map(|at| (at as f64 - middle).powi(2)).sum();
+    let together: f64 = values.iter().enumerate().map(|(at, it)| (at as f64 - middle) * (it - mean)).sum();
+    if spread == 0.0 { 0.0 } else { together / spread }
+}
+
+/// Kendall's rank correlation with time, -1 to 1.
+fn kendall(values: &[f64]) -> f64 {
+    let (mut sum, mut pairs) = (0.0, 0.0);
+    for (at, one) in values.iter().enumerate() {
+        for other in &values[at + 1..] {
+            sum += (other - one).partial_cmp(&0.0).map_or(0.0, |it| f64::from(it as i8));
+            pairs += 1.0;
+        }
+    }
+    if pairs == 0.0 { 0.0 } else { sum / pairs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slope_and_kendall_of_straight_line() {
+        assert!((slope(&[1.0, 3.0, 5.0]) - 2.0).abs() < 1e-9);
+        assert!((kendall(&[1.0, 3.0, 5.0]) - 1.0).abs() < 1e-9);
+        assert!(kendall(&[2.0, 2.0]).abs() < 1e-9);
+        assert!(slope(&[4.0]).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,409 @@
+//! EXPLAIN_FAILURE: explains why a result is incomplete, as a list of issues with actions.
+//!
+//! A suggested action is written as `VERB {request}`, ready to send. Only requests that pass the validator are
+//! suggested. A step that only a person can take (save a file without its password) is a recommendation.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::catalog::BookedResult;
+use crate::corpus::api::answer::Answer;
+use crate::corpus::api::error::{Cause, Outcome, Refusal};
+use crate::corpus::api::validate::{self, Request};
+use crate::corpus::parsed;
+use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, Unread};
+use crate::model::FileId;
+
+/// Confidence below which an object counts as unclear.
+const CLEAR: f64 = 0.8;
+
+/// Most documents of an issue that get a suggested request of their own.
+const ASKED: usize = 3;
+
+/// The id of the result to explain.
+pub(crate) fn result_id(request: &Request) -> Option<&str> {
+    ["id", "extraction_id", "detection_id"].into_iter().find_map(|it| request.text(it))
+}
+
+/// A stored result and the explanation built for it.
+struct Explained<'k> {
+    verb: &'k str,
+    /// The fields of the original request, with its form.
+    asked: Map<String, Value>,
+    envelope: &'k Value,
+    issues: Vec<Value>,
+    actions: Vec<String>,
+}
+
+impl Explained<'_> {
+    /// Suggests a request if the validator accepts it.
+    fn suggest(&mut self, verb: &str, fields: Value) {
+        let Some(action) = action(verb, fields) else { return };
+        if !self.actions.contains(&action) {
+            self.actions.push(action);
+        }
+    }
+
+    /// Suggests the original request with other fields; null removes a field.
+    fn suggest_again(&mut self, changes: &[(&str, Value)]) {
+        let mut fields = self.asked.clone();
+        for (name, value) in changes {
+            match value {
+                Value::Null => fields.shift_remove(*name),
+                value => fields.insert(name.to_string(), value.clone()),
+            };
+        }
+        if fields != self.asked {
+            self.suggest(self.verb, Value::Object(fields));
+        }
+    }
+
+    /// The view fields of the original request.
+    fn view(&self) -> Map<String, Value> {
+        let fields =
+            ["view", "session"].into_iter().filter_map(|it| Some((it.to_string(), self.asked.get(it)?.clone())));
+        fields.collect()
+    }
+
+    /// Suggests a request on the same view.
+    fn suggest_beside(&mut self, verb: &str, fields: Value) {
+        let mut all = fields.as_object().cloned().unwrap_or_default();
+        all.extend(self.view());
+        self.suggest(verb, Value::Object(all));
+    }
+
+    fn issue(&mut self, issue: Value) {
+        self.issues.push(issue);
+    }
+}
+
+/// Formats a suggested request; `None` if the validator rejects it.
+fn action(verb: &str, fields: Value) -> Option<String> {
+    let Value::Object(fields) = fields else { return None };
+    let is_valid = match verb {
+        "HELP" | "VIEW" => true,
+        verb => validate::request(verb, fields.clone()).is_ok(),
+    };
+    is_valid.then(|| format!("{verb} {}", Value::Object(fields)))
+}
+
+/// Explains a stored result.
+pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer> {
+    let id = result_id(request).unwrap_or_default();
+    let (asked, envelope) = (parsed(&booked.request)?, parsed(&booked.envelope)?);
+    let verb = envelope["verb"].as_str().unwrap_or_default();
+    let implied = [("extraction_id", "EXTRACT"), ("detection_id", "DETECT")];
+    let implied = implied.into_iter().find(|it| request.has(it.0)).map(|it| it.1);
+    if let Some(wanted) = request.text("verb").or(implied).filter(|it| *it != verb) {
+        return Err(Refusal::new(Cause::Ambiguous, format!("`{id}` is a result of {verb}, not of {wanted}"))
+            .field("verb")
+            .action(format!("set `verb` to {verb}, or give another id")));
+    }
+    let mut fields = asked["fields"].as_object().cloned().unwrap_or_default();
+    if let Some(form) = asked["form"].as_str().filter(|it| !it.is_empty()) {
+        fields.insert("form".into(), form.into());
+    }
+    let mut explained = Explained { verb, asked: fields, envelope: &envelope, issues: Vec::new(), actions: Vec::new() };
+    refused(&mut explained);
+    nothing_found(&mut explained);
+    unknowns(&mut explained);
+    unclear(&mut explained);
+    if asked["cut"] == true {
+        let kept = format!("only the beginning of the {} bytes of the request was kept", asked["bytes"]);
+        explained.issue(json!({"type": "request_cut", "reason": kept}));
+        explained.actions.retain(|it| it.starts_with("HELP"));
+    }
+    let Explained { issues, actions, .. } = explained;
+    let mut answer = Answer::new("read from the stored result; each suggestion passes the validator");
+    answer.coverage = Some(1.0);
+    let fixable = is_fixable(&issues, &actions);
+    let issues = answer.page(request, issues);
+    answer.data = json!({
+        "verb": verb.to_lowercase(),
+        "target": asked["fields"]["schema"].as_str().or(asked["form"].as_str()).unwrap_or_default(),
+        "result": id, "confidence": envelope["confidence"], "coverage": envelope["coverage"],
+        "fixable": fixable, "issues": issues, "suggested_actions": actions,
+    });
+    Ok(answer)
+}
+
+fn is_fixable(issues: &[Value], actions: &[String]) -> bool {
+    !actions.is_empty() || issues.iter().any(|it| !it["recommendation"].is_null())
+}
+
+fn refused(explained: &mut Explained<'_>) {
+    let error = explained.envelope["error"].clone();
+    if error.is_null() {
+        return;
+    }
+    explained.issue(json!({
+        "type": "refused", "reason": error["type"], "field": error["field"], "message": error["message"],
+        "recommendation": error["suggested_actions"][0],
+    }));
+    let field = error["field"].as_str().unwrap_or_default();
+    let meant = error["suggested_actions"][0].as_str().and_then(|it| it.strip_prefix("did you mean `"));
+    let meant = meant.and_then(|it| it.strip_suffix("`?")).map(Value::from);
+    match (error["type"].as_str().unwrap_or_default(), meant) {
+        ("unknown_verb", Some(verb)) => {
+            let fields = Value::Object(explained.asked.clone());
+            explained.suggest(verb.as_str().unwrap_or_default(), fields);
+        }
+        ("unknown_field", Some(name)) => {
+            let value = explained.asked.get(field).cloned().unwrap_or_default();
+            explained.suggest_again(&[(field, Value::Null), (name.as_str().unwrap_or_default(), value)]);
+        }
+        (_, Some(value)) => explained.suggest_again(&[(field, value)]),
+        ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
+            explained.suggest_again(&[(field, Value::Null)]);
+        }
+        // For other limits, `async` does not help.
+        ("too_many_documents", None) if field == "async" => explained.suggest_again(&[("async", Value::Bool(true))]),
+        ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
+            explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
+            explained.suggest("VIEW", json!({"action": "list"}));
+        }
+        ("unknown_file", None) => explained.suggest_beside("QUERY", json!({"filter": "size>=0"})),
+        _ => {}
+    }
+    let verb = Some(explained.verb).filter(|it| crate::verbs::verb(it).is_some());
+    explained.suggest("HELP", verb.map_or(json!({}), |it| json!({"verb": it})));
+}
+
+/// The metadata filter that selects documents with objects of a schema.
+fn has_objects(schema: &str) -> Option<&'static str> {
+    Some(match schema {
+        "Code" => "code_count>0",
+        "Definition" => "definition_count>0",
+        "Table" => "table_count>0",
+        "Quote" => "quote_count>0",
+        "Methodology" => "has_methodology",
+        "Citation" => "citation_count>0",
+        "Reference" => "reference_count>0",
+        _ => return None,
+    })
+}
+
+/// Reports lists that are empty.
+fn nothing_found(explained: &mut Explained<'_>) {
+    const COUNTS: [&str; 8] =
+        ["count", "originals", "edge_count", "reached", "consensus_points", "disagreements", "approaches", "files"];
+    let data = &explained.envelope["data"];
+    let Some(name) = COUNTS.into_iter().find(|it| data[*it] == 0) else { return };
+    explained.issue(json!({
+        "type": "nothing_found", "counted": name, "missing_from": of_view(explained.envelope),
+        "recommendation": "widen the view or the conditions",
+    }));
+    explained.suggest_again(&[("filters", Value::Null)]);
+    explained.suggest_again(&[("constraints", Value::Null)]);
+    explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
+    let schema = explained.asked.get("schema").and_then(Value::as_str).and_then(has_objects);
+    if let Some(filter) = schema {
+        explained.suggest_beside("QUERY", json!({"filter": filter}));
+    }
+}
+
+/// The documents that an envelope names as evidence.
+fn of_view(envelope: &Value) -> Vec<Value> {
+    let evidence = envelope["evidence"].as_array().into_iter().flatten();
+    evidence.filter_map(|it| it.get("file").cloned()).collect()
+}
+
+/// The issue type and the recommendation for an unknown.
+fn meaning(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "no_objects" => ("incomplete_coverage", "these documents state no such object"),
+        "unreadable_document" => ("unreadable_document", "repair the files; EXPLAIN_FAILURE on each file says how"),
+        PAST_TEXT_GONE => ("missing_data", "the earlier text is not stored; INGEST again for a session that stores it"),
+        "more_objects" => ("cut_list", "ask again with offset"),
+        "cut_text" => ("cut_text", "ask again with offset, or with verbose"),
+        "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
+        "unreadable_version" => ("ambiguous_pattern", "state versions as numbers with dots in the documents"),
+        "statements_not_compared" | "contradictions_not_compared" => {
+            ("incomplete_coverage", "name another field, or a smaller view")
+        }
+        "names_not_compared" => ("incomplete_coverage", "name a smaller view"),
+        "coarse_difference" => ("incomplete_coverage", "these documents have little in common; read both in full"),
+        "no_statement" => ("missing_data", "name another field, or a smaller view"),
+        "no_date" | "date_of_last_change_used" => {
+            ("missing_data", "label the dates of the documents, e.g. `Published: 2024-01-31`")
+        }
+        "earlier_content_not_kept" | "new_or_old_contradictions" => {
+            ("missing_data", "INGEST in mode full before the next change")
+        }
+        "added_or_modified_and_removals" => ("missing_data", "INGEST makes a baseline session for later changes"),
+        "no_value" => ("missing_data", "these documents do not have the field"),
+        "metadata_only" => ("missing_data", "INGEST the same paths with mode full"),
+        "vanished_folder" => ("unreadable_document", "bring the folder back"),
+        "result_not_kept" => ("cut_list", "ask for less at a time with limit"),
+        "low_confidence_objects" => ("ambiguous_pattern", "check these objects at their place"),
+        "no_expectation" => ("missing_data", "say what is expected"),
+        "topic_not_found" => ("incomplete_coverage", "these documents do not mention the topic in these words"),
+        "in_groups_too_small" => ("incomplete_coverage", "set a smaller min_size"),
+        "one_sided_approach" => ("incomplete_coverage", "the documents name one side only"),
+        "works_outside_the_view" => ("incomplete_coverage", "INGEST the cited works if you have their files"),
+        "withheld_wording" => ("withheld", "read the sources at their place"),
+        _ => ("gap", "see the unknowns of the result"),
+    }
+}
+
+fn unknowns(explained: &mut Explained<'_>) {
+    let all = explained.envelope["unknowns"].as_array().cloned().unwrap_or_default();
+    for unknown in all {
+        let kind = unknown["type"].as_str().unwrap_or_default();
+        let (name, recommendation) = meaning(kind);
+        explained.issue(json!({
+            "type": name, "unknown": kind, "count": unknown["count"], "missing_from": unknown["files"],
+            "reason": unknown["detail"], "recommendation": recommendation,
+        }));
+        let files: Vec<FileId> = unknown["files"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        match kind {
+            "more_objects" => next_page(explained, unknown["detail"].as_str().unwrap_or_default()),
+            kind => suggest_for(explained, kind, &files),
+        }
+    }
+}
+
+fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
+    match kind {
+        "result_not_kept" => {
+            let limit = explained.asked.get("limit").and_then(Value::as_i64).unwrap_or(100);
+            explained.suggest_again(&[("limit", json!((limit / 10).max(1)))]);
+        }
+        "unreadable_document" | PAST_TEXT_GONE | "no_objects" => {
+            for file in files.iter().take(ASKED) {
+                explained.suggest_beside("EXPLAIN_FAILURE", json!({"url_id": file}));
+            }
+            let session = explained.asked.get("session").cloned().or_else(|| {
+                let made = &explained.envelope["data"]["session"];
+                made.is_i64().then(|| made.clone())
+            });
+            if let (Some(session), "unreadable_document") = (session, kind) {
+                explained.suggest("INGEST", json!({"session": session, "refetch_failed": true}));
+            }
+            let schema = explained.asked.get("schema").and_then(Value::as_str).and_then(has_objects);
+            if let (Some(filter), "no_objects") = (schema, kind) {
+                explained.suggest_beside("QUERY", json!({"filter": filter}));
+            }
+        }
+        "no_date" | "date_of_last_change_used" => {
+            explained.suggest_beside("SUMMARIZE", json!({"form": "timeline", "field": "modified"}));
+        }
+        "no_statement" => {
+            for field in ["recommendation", "best-practice", "conclusion"] {
+                explained.suggest_again(&[("field", json!(field))]);
+            }
+        }
+        "in_groups_too_small" => explained.suggest_again(&[("constraints", Value::Null)]),
+        "no_expectation" => {
+            explained
+                .suggest_again(&[("constraints", json!({"expected_topics": ["introduction", "methods", "results"]}))]);
+        }
+        _ => {}
+    }
+}
+
+/// Suggests the next page of a cut list, at the offset in the answer: the prose limit can end a page early.
+fn next_page(explained: &mut Explained<'_>, detail: &str) {
+    let offset = detail.rsplit(' ').next().and_then(|it| it.parse::<i64>().ok());
+    if let Some(offset) = offset {
+        explained.suggest_again(&[("offset", json!(offset))]);
+    }
+}
+
+/// Reports objects with low confidence, by their position in the list and with their documents.
+fn unclear(explained: &mut Explained<'_>) {
+    let (kind, recommendation) = match explained.asked.get("schema").and_then(Value::as_str) {
+        Some("Code") => ("ambiguous_language_detection", "name languages on code fences, or filter by language"),
+        Some("Table") => ("uneven_rows", "check these tables in their file"),
+        _ => ("ambiguous_pattern", "raise filters.min_confidence, or check the places"),
+    };
+    let objects = explained.envelope["data"]["objects"].as_array().into_iter().flatten().enumerate();
+    let low: Vec<(usize, Value)> = objects
+        .filter(|it| it.1["confidence"].as_f64().is_some_and(|it| it < CLEAR))
+        .map(|it| (it.0, it.1["file"].clone()))
+        .collect();
+    if low.is_empty() {
+        return;
+    }
+    let files: BTreeSet<i64> = low.iter().filter_map(|it| it.1.as_i64()).collect();
+    let blocks: Vec<usize> = low.iter().map(|it| it.0).collect();
+    explained.issue(json!({
+        "type": kind, "affected_blocks": blocks, "files": files, "recommendation": recommendation,
+    }));
+    let mut filters = explained.asked.get("filters").and_then(Value::as_object).cloned().unwrap_or_default();
+    filters.insert("min_confidence".into(), json!(CLEAR));
+    explained.suggest_again(&[("filters", Value::Object(filters))]);
+}
+
+/// Explains one document of a view.
+pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let mut answer = Answer::new("the state of the file, and what its reader reported");
+    let view: Map<String, Value> = ["view", "session"]
+        .into_iter()
+        .filter_map(|it| Some((it.to_string(), request.fields.get(it)?.clone())))
+        .collect();
+    let (mut issues, mut actions) = (Vec::new(), Vec::new());
+    let (file, path) = match corpus.unread.first().filter(|_| corpus.papers.is_empty()) {
+        Some(Unread { file, path, reason }) => {
+            issues.push(json!({
+                "type": "not_read", "file": file, "reason": reason, "recommendation": cure(reason),
+            }));
+            let again = view.get("session").map(|it| json!({"session": it, "refetch_failed": true}));
+            actions.extend(again.filter(|_| reason != PAST_TEXT_GONE).and_then(|it| action("INGEST", it)));
+            (*file, path.clone())
+        }
+        None => {
+            let paper = corpus.paper(&request.fields["url_id"], "url_id")?;
+            answer.evidence(paper, 1);
+            let problems = paper.reading.problems.iter();
+            issues.extend(
+                problems.map(
+                    |it| json!({"type": "reader_problem", "file": paper.file, "reason": it, "recommendation": null}),
+                ),
+            );
+            let empty: Vec<&String> =
+                paper.reading.objects.iter().filter(|it| it.1.is_empty()).map(|it| it.0).collect();
+            if !empty.is_empty() {
+                issues
+                    .push(json!({"type": "no_objects", "file": paper.file, "schemas": empty, "recommendation": null}));
+            }
+            if paper.reading.facts.published_at.is_none() {
+                issues.push(json!({
+                    "type": "no_date", "file": paper.file, "recommendation": "state its date with a label, e.g. `Published: 2024-01-31`",
+                }));
+                let mut fields = view.clone();
+                fields.extend([("form".to_string(), json!("timeline")), ("field".to_string(), json!("modified"))]);
+                actions.extend(action("SUMMARIZE", Value::Object(fields)));
+            }
+            (paper.file, paper.path.clone())
+        }
+    };
+    let is_read = !corpus.papers.is_empty();
+    answer.coverage = Some(if is_read { 1.0 } else { 0.0 });
+    answer.confidence = 1.0;
+    let fixable = is_fixable(&issues, &actions);
+    let issues = answer.page(request, issues);
+    answer.data = json!({
+        "file": file, "path": path, "read": is_read, "fixable": fixable,
+        "issues": issues, "suggested_actions": actions,
+    });
+    Ok(answer)
+}
+
+fn cure(reason: &str) -> &'static str {
+    match reason {
+        "encrypted" => "save it without a password",
+        "damaged" | "decompression_limit" | "too_deep" => "save it again from its program",
+        "no_text" => "a scan: run `vic index` to read its pictures",
+        "too_large" => "raise VIC_MAX_FILE_BYTES",
+        "timeout" | "out_of_memory" | "worker_crash" => "split it, or raise the limits",
+        "permission_denied" | "io" => "give vic read permission",
+        "unsupported_type" => "convert it to a format that vic reads",
+        "gone" => "put it back, or INGEST again",
+        PAST_TEXT_GONE => "the text of the session is not stored; INGEST again for a session that stores it",
+        "pending" => "wait for the index, or `vic sync`",
+        "secret" => "it is a secret and is never read",
+        _ => "read it with `vic read`",
+    }
+}

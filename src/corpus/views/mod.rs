@@ -1,0 +1,7 @@
+//! TODO_DOC
+
+pub(in crate::corpus) mod documents;
+pub(in crate::corpus) mod file_names;
+pub(in crate::corpus) mod saved_view;
+pub(in crate::corpus) mod select;
+pub(in crate::corpus) mod snapshot;

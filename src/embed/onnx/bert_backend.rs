@@ -1,0 +1,128 @@
+//! Adapter to vic's own BERT encoder: decides when it is used, and connects it to tokenizer output and pooling.
+
+use std::sync::Arc;
+
+use crate::config::EmbedEngine;
+use crate::embed::Vector;
+use crate::embed::bert::{self, Pass, Processor, Shape};
+use crate::embed::model_catalog::VectorRecipe;
+use crate::embed::onnx::embedding_table::Lookup;
+use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::model_spec::{ModelSpec, Network};
+use crate::embed::onnx::pooling;
+use crate::embed::onnx::weights::{BertConfig, Weights};
+use crate::error::{Error, ErrorCode, Result};
+
+/// A model for vic's own encoder, shared by all threads.
+#[derive(Clone)]
+pub(crate) struct OwnModel {
+    network: Arc<bert::Network>,
+    processor: Processor,
+}
+
+/// An encoder for one thread.
+pub(crate) struct OwnEncoder {
+    pass: Pass,
+    lookup: Arc<Lookup>,
+    recipe: VectorRecipe,
+}
+
+impl OwnModel {
+    /// Loads the model if vic's own encoder is to run it. If ONNX Runtime is, logs the reason and returns `None`.
+    pub(crate) fn open(spec: &ModelSpec, precision: Precision, engine: EmbedEngine) -> Result<Option<OwnModel>> {
+        match choose(spec, precision, engine)? {
+            Ok((processor, shape, weights)) => {
+                let network = Arc::new(read(shape, &weights)?);
+                let (model, mib) = (&spec.name, network.bytes() >> 20);
+                tracing::info!(model, engine = processor.name(), mib, "vic's own encoder runs the model");
+                Ok(Some(OwnModel { network, processor }))
+            }
+            Err(reason) if engine == EmbedEngine::Own => Err(Error::new(
+                ErrorCode::FailedPrecondition,
+                format!("vic's own encoder cannot run `{}`: {reason}", spec.name),
+            )
+            .hint("set VIC_EMBED_ENGINE to `auto`")),
+            Err(reason) => {
+                tracing::info!(model = spec.name, reason, "ONNX Runtime runs the model");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns an encoder for one thread.
+    pub(crate) fn encoder(&self, lookup: Arc<Lookup>, recipe: &VectorRecipe) -> OwnEncoder {
+        OwnEncoder { pass: Pass::new(self.network.clone(), self.processor), lookup, recipe: recipe.clone() }
+    }
+
+    /// Returns the name of the encoder and its instruction set.
+    pub(crate) fn name(&self) -> String {
+        format!("own ({})", self.processor.name())
+    }
+
+    /// Returns everything that affects the numbers, for the fingerprint.
+    pub(crate) fn computation(&self) -> String {
+        format!("own {} {}", bert::VERSION, self.processor.name())
+    }
+}
+
+impl OwnEncoder {
+    /// Runs one text through the network.
+    pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
+        let rows = self.pass.run(|buffer| self.lookup.fill(ids, buffer))?;
+        pooling::pool(rows, self.lookup.hidden(), &self.recipe)
+    }
+}
+
+/// Returns the input of vic's own encoder, or the reason to use ONNX Runtime.
+fn choose(
+    spec: &ModelSpec,
+    precision: Precision,
+    engine: EmbedEngine,
+) -> Result<std::result::Result<(Processor, Shape, Weights), String>> {
+    if engine == EmbedEngine::Onnx {
+        return Ok(Err("VIC_EMBED_ENGINE selects it".into()));
+    }
+    if precision != Precision::Int8 {
+        return Ok(Err("vic's own encoder computes in int8 only".into()));
+    }
+    let Network::Weights { config, weights, .. } = &spec.network else {
+        return Ok(Err("the model is a ready-made network".into()));
+    };
+    let processor = match (engine, Processor::fastest()) {
+        (EmbedEngine::Own, processor) => processor.unwrap_or_else(Processor::plain),
+        (_, None) => return Ok(Err("the processor has no AVX-512 VNNI".into())),
+        (_, Some(_)) if cfg!(unoptimised) => return Ok(Err("vic was built without optimisation".into())),
+        (_, Some(processor)) => processor,
+    };
+    let weights = Weights::open(weights)?;
+    let shape = shape(&BertConfig::open(config)?, &weights)?;
+    Ok(match shape.obstacle() {
+        Some(obstacle) => Err(obstacle),
+        None => Ok((processor, shape, weights)),
+    })
+}
+
+fn shape(config: &BertConfig, weights: &Weights) -> Result<Shape> {
+    let inner = match config.num_hidden_layers {
+        0 => 0,
+        _ => weights.matrix_shape("encoder.layer.0.intermediate.dense.weight")?[0],
+    };
+    Ok(Shape {
+        hidden: config.hidden_size,
+        inner,
+        heads: config.num_attention_heads,
+        layers: config.num_hidden_layers,
+        epsilon: config.layer_norm_eps,
+    })
+}
+
+fn read(shape: Shape, weights: &Weights) -> Result<bert::Network> {
+    bert::Network::read(shape, |name, size| {
+        let numbers = weights.tensor(name, size)?;
+        // Quantised bytes cannot represent them; every vector would be silently wrong.
+        match numbers.iter().all(|it| it.is_finite()) {
+            true => Ok(numbers),
+            false => Err(weights.broken(&format!("`{name}` holds numbers that are not finite"))),
+        }
+    })
+}

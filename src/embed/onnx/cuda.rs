@@ -1,0 +1,153 @@
+//! CUDA support: uses ONNX Runtime's CUDA provider, which needs a separate library and the system's CUDA.
+
+use std::path::Path;
+
+use ort::ep::{CUDA, ExecutionProvider};
+use ort::value::TensorRef;
+use prost::Message;
+
+use crate::config::{EmbedConfig, EmbedDevice, EmbedEngine};
+use crate::embed::models::ModelStore;
+use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::onnx_proto::{FLOAT, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
+use crate::embed::onnx::runtime::Runtime;
+use crate::error::{Error, ErrorCode, Result};
+use crate::machine;
+
+/// The library's name in the catalog.
+const LIBRARY: &str = EmbedDevice::Cuda.library();
+
+/// Driver device of Windows Subsystem for Linux, which lists no cards.
+const LENT_DRIVER: &str = "/dev/dxg";
+
+/// Loads the library and runs a test computation on the card, so that a missing component is reported at once by name.
+///
+/// # Errors
+/// [`ErrorCode::FailedPrecondition`] with a hint: no card, no library, or a library or system without CUDA.
+pub(crate) fn runtime(store: &ModelStore) -> Result<Runtime> {
+    if machine::gpus(Path::new(machine::NVIDIA_CARDS)).is_empty() && !Path::new(LENT_DRIVER).exists() {
+        return Err(
+            unusable("this machine has no CUDA device").hint("set VIC_EMBED_DEVICE to `cpu` to use the processor")
+        );
+    }
+    let library =
+        store.library(LIBRARY).map_err(|error| unusable(&error.message).hint(error.hint.unwrap_or_default()))?;
+    let runtime = Runtime::load(&library, EmbedDevice::Cuda)?;
+    try_out(runtime)?;
+    Ok(runtime)
+}
+
+/// Rejects settings that the CUDA device does not support.
+pub(super) fn check(config: &EmbedConfig, precision: Precision) -> Result<()> {
+    let refuse = |why: &str, cure: &str| Err(Error::invalid(why).hint(cure));
+    match (config.device, config.engine, precision) {
+        (EmbedDevice::Cpu, ..) | (EmbedDevice::Cuda, EmbedEngine::Auto | EmbedEngine::Onnx, Precision::Fp32) => Ok(()),
+        (EmbedDevice::Cuda, EmbedEngine::Own, _) => {
+            refuse("vic's own encoder computes on the processor only", "set VIC_EMBED_ENGINE to `auto`")
+        }
+        (EmbedDevice::Cuda, _, Precision::Int8) => {
+            refuse("a graphics card computes in fp32 only", "set VIC_EMBED_PRECISION to `fp32`, or leave it out")
+        }
+    }
+}
+
+/// Strips the library's source location from an error message.
+fn reason(message: &str) -> &str {
+    let begins = ["CUDA failure", "Failed to load library"].into_iter().filter_map(|it| message.rfind(it)).max();
+    message[begins.unwrap_or(0)..].trim_end_matches("\\n").trim()
+}
+
+/// Runs a test computation of one number on the card.
+fn try_out(runtime: Runtime) -> Result<()> {
+    let failed = |error: ort::Error| {
+        let cure = "install NVIDIA's driver and CUDA 13, and set LD_LIBRARY_PATH to find them";
+        unusable(reason(&error.to_string())).hint(cure)
+    };
+    if !CUDA::is_available().map_err(failed)? {
+        return Err(unusable("the ONNX Runtime that this process loaded was built without CUDA")
+            .hint(format!("fetch another with `vic models pull {LIBRARY}`")));
+    }
+    let builder = runtime.builder(1).and_then(|it| Ok(it.with_config_entry("session.disable_cpu_ep_fallback", "1")?));
+    let mut session = builder.and_then(|mut it| it.commit_from_memory(&one_step())).map_err(failed)?;
+    let number = TensorRef::from_array_view(([1], &[-1_f32][..])).map_err(failed)?;
+    let outputs = session.run(ort::inputs![number]).map_err(failed)?;
+    match outputs[0].try_extract_tensor::<f32>().map_err(failed)?.1 {
+        [0.0] => Ok(()),
+        other => Err(unusable(&format!("the test computation gave {other:?} instead of 0"))),
+    }
+}
+
+/// Returns a model with a single ReLU.
+fn one_step() -> Vec<u8> {
+    let number = |name| ValueInfoProto::tensor(name, FLOAT, &[Ok(1)]);
+    let step = NodeProto {
+        input: vec!["number".into()],
+        output: vec!["positive".into()],
+        op_type: Some("Relu".into()),
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        node: vec![step],
+        name: Some("step".into()),
+        input: vec![number("number")],
+        output: vec![number("positive")],
+        ..GraphProto::default()
+    };
+    let operators = vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(17) }];
+    ModelProto { ir_version: Some(8), graph: Some(graph), opset_import: operators, ..ModelProto::default() }
+        .encode_to_vec()
+}
+
+fn unusable(why: &str) -> Error {
+    Error::new(ErrorCode::FailedPrecondition, format!("the configured graphics card cannot be used: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::onnx::tests::{cache, settings, without_telemetry};
+
+    fn library(device: EmbedDevice) -> Runtime {
+        without_telemetry();
+        let library = ModelStore::new(vec![cache()]).library("onnxruntime").expect("run `make models`");
+        Runtime::load(&library, device).unwrap()
+    }
+
+    #[test]
+    fn cpu_library_is_rejected_for_cuda_with_hint() {
+        let error = try_out(library(EmbedDevice::Cuda)).unwrap_err();
+        assert_eq!(error.code, ErrorCode::FailedPrecondition, "{error}");
+        assert!(error.message.contains("without CUDA") && error.hint.unwrap().contains(LIBRARY));
+    }
+
+    #[test]
+    fn cuda_never_falls_back_to_cpu_silently() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path().join("model.onnx");
+        std::fs::write(&model, one_step()).unwrap();
+        assert!(library(EmbedDevice::Cpu).session(&model, 1).is_ok());
+        assert!(library(EmbedDevice::Cuda).session(&model, 1).is_err());
+    }
+
+    #[test]
+    fn cuda_error_omits_library_source_location() {
+        assert_eq!(
+            reason("/src/a.cc:154 a::b(int) CUDA failure 35: old driver ; GPU=-1 ; \\n\\n"),
+            "CUDA failure 35: old driver ; GPU=-1 ;"
+        );
+        assert_eq!(reason("/src/p.cc:2 [E] : FAIL : Failed to load library x.so\\n"), "Failed to load library x.so");
+        assert_eq!(reason("something else"), "something else");
+    }
+
+    #[test]
+    fn unsupported_cuda_settings_are_rejected() {
+        let refused = |device, engine, precision| {
+            check(&EmbedConfig { device, engine, ..settings("m", "fp32") }, precision).is_err()
+        };
+        for engine in EmbedEngine::ALL {
+            assert!(!refused(EmbedDevice::Cpu, engine, Precision::Int8));
+            assert!(refused(EmbedDevice::Cuda, engine, Precision::Int8), "{engine:?}");
+            assert_eq!(refused(EmbedDevice::Cuda, engine, Precision::Fp32), engine == EmbedEngine::Own, "{engine:?}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Resolves a model name, or the path of a user's own model, to the files of the model.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::embed::model_catalog::{ModelEntry, ModelKind, Pooling, VectorRecipe};
+use crate::embed::models::{ModelStore, make_readable};
+use crate::embed::onnx::graph::{self, Precision};
+use crate::embed::onnx::weights::{BertConfig, Weights};
+use crate::error::{Error, IoContext, Result};
+
+/// Optional file of a user's own model that describes how its vectors are computed.
+const SIDECAR: &str = "vic.toml";
+
+/// The sentence-transformers file with the pooling mode.
+const POOLING_FILE: &str = "1_Pooling/config.json";
+
+/// File names of ready-made networks in a folder, best first.
+const NETWORKS: [&str; 4] = ["model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx"];
+
+/// The precision reported for a ready-made network.
+const READY_MADE: &str = "as it is";
+
+/// Default number of positions.
+const USUAL_POSITIONS: usize = 512;
+
+/// The files of a model and the recipe of its vectors.
+pub(crate) struct ModelSpec {
+    pub(crate) name: String,
+    pub(crate) recipe: VectorRecipe,
+    pub(crate) tokenizer: PathBuf,
+    pub(crate) network: Network,
+}
+
+/// The network of a model.
+pub(crate) enum Network {
+    /// Weights; vic writes the graph.
+    Weights {
+        config: PathBuf,
+        weights: PathBuf,
+        /// Folders in which the graph is searched and written.
+        graphs: Vec<PathBuf>,
+        /// SHA-256 from the catalog, verified at installation.
+        checksum: Option<String>,
+    },
+    /// A ready-made network.
+    Onnx(PathBuf),
+}
+
+impl ModelSpec {
+    /// Resolves a catalog model by name, or a model at a path: a folder or the `.onnx` file.
+    pub(crate) fn resolve(store: &ModelStore, model: &str) -> Result<ModelSpec> {
+        if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
+            return ModelSpec::at_path(store, Path::new(model));
+        }
+        ModelSpec::of_entry(store, &store.entry(model)?)
+    }
+
+    pub(crate) fn of_entry(store: &ModelStore, entry: &ModelEntry) -> Result<ModelSpec> {
+        if entry.kind != ModelKind::Embedding {
+            return Err(Error::invalid(format!("`{}` is a library, not an embedding model", entry.name))
+                .hint("`vic models list` shows the models"));
+        }
+        for file in entry.platform_files() {
+            store.locate(&entry.name, &file.name)?;
+        }
+        let own_network = entry.platform_files().find(|it| it.name.ends_with(".onnx"));
+        let network = match own_network {
+            Some(file) => Network::Onnx(store.locate(&entry.name, &file.name)?),
+            None => {
+                let weights = store.locate(&entry.name, "model.safetensors")?;
+                let file = entry.platform_files().find(|it| it.name == "model.safetensors");
+                Network::Weights {
+                    config: store.locate(&entry.name, "config.json")?,
+                    graphs: graph_folders(&weights, store.first().join(entry.folder())),
+                    weights,
+                    checksum: file.and_then(|it| it.sha256.clone()),
+                }
+            }
+        };
+        Ok(ModelSpec {
+            name: entry.name.clone(),
+            recipe: entry.recipe.clone(),
+            tokenizer: store.locate(&entry.name, "tokenizer.json")?,
+            network,
+        })
+    }
+
+    fn at_path(store: &ModelStore, path: &Path) -> Result<ModelSpec> {
+        let missing = |what: &str| {
+            Error::not_found(format!("there is no {what} at `{}`", path.display())).hint(
+                "VIC_EMBED_MODEL takes a name of `vic models list`, a folder with model.onnx (or config.json and \
+                 model.safetensors) and tokenizer.json, or the path of the .onnx file",
+            )
+        };
+        let (folder, onnx) = if path.is_file() {
+            (path.parent().unwrap_or(Path::new(".")), Some(path.to_path_buf()))
+        } else if path.is_dir() {
+            (path, NETWORKS.iter().map(|it| path.join(it)).find(|it| it.is_file()))
+        } else {
+            return Err(missing("model"));
+        };
+        // Exports are in `onnx/`; the other files of the model are in its parent.
+        let home = [folder, folder.parent().unwrap_or(folder)]
+            .into_iter()
+            .find(|it| it.join("tokenizer.json").is_file())
+            .ok_or_else(|| missing("tokenizer.json"))?;
+        let network = match onnx {
+            Some(file) => Network::Onnx(file),
+            None => {
+                let (config, weights) = (home.join("config.json"), home.join("model.safetensors"));
+                if !config.is_file() || !weights.is_file() {
+                    return Err(missing("model.onnx, and no config.json with model.safetensors,"));
+                }
+                // Never writes into the user's own folders.
+                let place = blake3::hash(home.as_os_str().as_encoded_bytes()).to_hex();
+                let graphs = vec![store.first().join(format!("own-{}", &place[..16]))];
+                Network::Weights { config, weights, graphs, checksum: None }
+            }
+        };
+        let name = home.file_name().map_or_else(|| home.display().to_string(), |it| it.to_string_lossy().into_owned());
+        Ok(ModelSpec { name, recipe: own_recipe(home)?, tokenizer: home.join("tokenizer.json"), network })
+    }
+
+    /// Returns the longest text in tokens that the network accepts.
+    pub(crate) fn positions(&self) -> Result<usize> {
+        match &self.network {
+            Network::Weights { config, .. } => Ok(BertConfig::open(config)?.max_position_embeddings),
+            Network::Onnx(_) => {
+                let home = self.tokenizer.parent().unwrap_or(Path::new("."));
+                let Ok(text) = std::fs::read_to_string(home.join("config.json")) else { return Ok(USUAL_POSITIONS) };
+                let config: OwnConfig = serde_json::from_str(&text).unwrap_or_default();
+                // RoBERTa models count positions from 2.
+                let offset = if config.pad_token_id == Some(1) { 2 } else { 0 };
+                Ok(config.max_position_embeddings.map_or(USUAL_POSITIONS, |it| it.saturating_sub(offset)))
+            }
+        }
+    }
+
+    /// Returns the fingerprint of this model's vectors for a computation.
+    pub(crate) fn fingerprint(&self, computation: &str) -> Result<String> {
+        let network = match &self.network {
+            Network::Weights { weights, checksum: Some(sum), .. } => {
+                let config = weights.with_file_name("config.json");
+                format!("{sum}/{}", file_hash(&config).unwrap_or_default())
+            }
+            Network::Weights { weights, .. } => file_hash(weights)?,
+            Network::Onnx(model) => file_hash(model)?,
+        };
+        let recipe = serde_json::to_string(&self.recipe).map_err(Error::internal)?;
+        let parts = [&network, computation, &file_hash(&self.tokenizer)?, &recipe];
+        Ok(blake3::hash(parts.join("\0").as_bytes()).to_hex()[..32].to_string())
+    }
+}
+
+impl Network {
+    /// Returns the effective precision for a requested one.
+    pub(crate) fn precision(&self, asked: Precision) -> &'static str {
+        match self {
+            Network::Weights { .. } => asked.name(),
+            Network::Onnx(_) => READY_MADE,
+        }
+    }
+
+    /// Returns everything that affects the numbers computed by ONNX Runtime.
+    pub(crate) fn computation(&self, precision: Precision) -> String {
+        match self {
+            Network::Weights { .. } => our_graph(precision),
+            Network::Onnx(_) => READY_MADE.into(),
+        }
+    }
+
+    /// Returns the file for the runtime; writes it if it is missing or has another version.
+    pub(crate) fn file(&self, precision: Precision) -> Result<PathBuf> {
+        let (config, weights) = match self {
+            Network::Onnx(path) => return Ok(path.clone()),
+            Network::Weights { config, weights, .. } => (config, weights),
+        };
+        let identity = self.identity(precision)?;
+        let name = format!("model.{}.onnx", precision.name());
+        if let Some(place) = self.places(&name).find(|it| is_written(it, &identity)) {
+            return Ok(place);
+        }
+        let bytes = graph::write(&Weights::open(weights)?, &BertConfig::open(config)?, precision, &identity)?;
+        self.put(&name, &bytes)
+    }
+
+    /// Identifies the written graph and its weights.
+    pub(crate) fn identity(&self, precision: Precision) -> Result<String> {
+        let source = match self {
+            Network::Weights { checksum: Some(sum), .. } => sum.clone(),
+            Network::Weights { weights, .. } => file_hash(weights)?,
+            Network::Onnx(model) => file_hash(model)?,
+        };
+        Ok(format!("{}/{source}", our_graph(precision)))
+    }
+
+    /// Returns the candidate paths of a file that belongs to the graph.
+    pub(crate) fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let folders: &[PathBuf] = if let Network::Weights { graphs, .. } = self { graphs } else { &[] };
+        folders.iter().map(move |it| it.join(name))
+    }
+
+    /// Writes a file that belongs to the graph.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let mut last = Error::internal("no folder for the graph");
+        for place in self.places(name) {
+            match write_file(&place, bytes) {
+                Ok(()) => return Ok(place),
+                // A checkout or shared folder may be read-only; the next folder belongs to the user.
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+fn our_graph(precision: Precision) -> String {
+    format!("graph {} {}", graph::GRAPH_VERSION, precision.fingerprint())
+}
+
+fn graph_folders(weights: &Path, own: PathBuf) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = weights.parent().map(Path::to_path_buf).into_iter().collect();
+    folders.push(own);
+    folders.dedup();
+    folders
+}
+
+fn is_written(path: &Path, identity: &str) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
+    read.is_ok() && graph::has_identity(&head, identity)
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).at("create", folder)?;
+    let temporary = tempfile::NamedTempFile::new_in(folder).at("create a file in", folder)?;
+    std::fs::write(temporary.path(), bytes).at("write", temporary.path())?;
+    make_readable(temporary.as_file()).at("set permissions of", temporary.path())?;
+    temporary.as_file().sync_all().at("write", temporary.path())?;
+    temporary.persist(path).map_err(|error| error.error).at("create", path)?;
+    Ok(())
+}
+
+/// Hashes a file in pieces, so that a large model does not need its size in memory.
+fn file_hash(path: &Path) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path).at("open", path)?).at("read", path)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[derive(Default, Deserialize)]
+struct OwnConfig {
+    max_position_embeddings: Option<usize>,
+    pad_token_id: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct PoolingConfig {
+    #[serde(default)]
+    pooling_mode_cls_token: bool,
+    #[serde(default)]
+    pooling_mode_mean_tokens: bool,
+}
+
+fn own_recipe(home: &Path) -> Result<VectorRecipe> {
+    let sidecar = home.join(SIDECAR);
+    if sidecar.is_file() {
+        let text = std::fs::read_to_string(&sidecar).at("read", &sidecar)?;
+        return toml::from_str(&text)
+            .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", sidecar.display())));
+    }
+    let path = home.join(POOLING_FILE);
+    if !path.is_file() {
+        return Ok(VectorRecipe::default());
+    }
+    let text = std::fs::read_to_string(&path).at("read", &path)?;
+    let config: PoolingConfig = serde_json::from_str(&text)
+        .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", path.display())))?;
+    match (config.pooling_mode_mean_tokens, config.pooling_mode_cls_token) {
+        (true, false) => Ok(VectorRecipe::default()),
+        (false, true) => Ok(VectorRecipe { pooling: Pooling::Cls, ..VectorRecipe::default() }),
+        _ => Err(Error::invalid(format!("`{}` asks for a pooling that is neither mean nor CLS", path.display()))),
+    }
+}

@@ -1,0 +1,115 @@
+//! An Ollama server: `POST /api/embed`.
+//!
+//! A model that the server forwards to a cloud service counts as remote, although the address is local.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::config::EmbedConfig;
+use crate::embed::Vector;
+use crate::embed::egress::{self, Outbound, Purpose};
+use crate::embed::remote::embedder::Served;
+use crate::embed::remote::{self, Failure, Wire};
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::PrivacyMode;
+
+/// Keeps the model in the server's memory between the batches of an index run.
+const KEEP_ALIVE: &str = "10m";
+
+/// An embedding model on an Ollama server.
+pub(crate) struct Ollama {
+    client: Outbound,
+    base: String,
+    model: String,
+    /// Context size in tokens to request.
+    context: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct EmbedAnswer {
+    // Ollama encodes NaN as null.
+    embeddings: Vec<Vec<Option<f32>>>,
+}
+
+/// The model list of the server.
+#[derive(Deserialize)]
+struct TagsAnswer {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+    digest: String,
+}
+
+/// Connects, checks that the model is local if the privacy mode requires it, and determines the length of its vectors
+/// and the digest of its weights.
+pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Served<Ollama>> {
+    let key = config.ollama_key.as_deref();
+    let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
+    let (base, model) = (config.ollama_url.clone(), config.model.clone());
+    let wire = Ollama { client, base, model, context: config.context_tokens };
+    wire.check_local(mode).await?;
+    Served::probe(wire, "ollama", &config.model).await
+}
+
+impl Ollama {
+    async fn check_local(&self, mode: PrivacyMode) -> Result<()> {
+        if mode == PrivacyMode::CloudEmbeddingOk {
+            return Ok(());
+        }
+        match remote::passed_on(&self.client, &self.base, &self.model, remote::TRIES).await {
+            Ok(None) => Ok(()),
+            Ok(Some(place)) => Err(remote::leaves(&self.model, &place, mode)),
+            Err(error) => Err(self.hint(error)),
+        }
+    }
+
+    /// Returns the digest of the model's files; `None` from servers that only imitate the Ollama API.
+    ///
+    /// # Errors
+    /// The server is unreachable or busy. That must not look like another model.
+    async fn digest(&self) -> Result<Option<String>> {
+        let answer: TagsAnswer = match remote::get(&self.client, &remote::endpoint(&self.base, "api/tags")).await {
+            Ok(answer) => answer,
+            Err(Failure::Content(_)) => return Ok(None),
+            Err(Failure::Request(error)) if error.code == ErrorCode::NotFound => return Ok(None),
+            Err(Failure::Request(error)) => return Err(error),
+        };
+        let is_it = |tag: &&Tag| tag.name == self.model || tag.name.strip_suffix(":latest") == Some(&self.model);
+        Ok(answer.models.iter().find(is_it).map(|tag| tag.digest.clone()))
+    }
+
+    fn hint(&self, error: Error) -> Error {
+        match error.code {
+            ErrorCode::NotFound => error.hint(format!("run `ollama pull {}`", self.model)),
+            _ => error,
+        }
+    }
+}
+
+#[async_trait]
+impl Wire for Ollama {
+    async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure> {
+        let url = remote::endpoint(&self.base, "api/embed");
+        let mut body = json!({ "model": self.model, "input": texts, "truncate": true, "keep_alive": KEEP_ALIVE });
+        if let Some(tokens) = self.context {
+            body["options"] = json!({ "num_ctx": tokens });
+        }
+        match remote::post::<EmbedAnswer>(&self.client, &url, &body).await {
+            Ok(answer) => {
+                let number = |it: Option<f32>| it.unwrap_or(f32::NAN);
+                Ok(answer.embeddings.into_iter().map(|it| it.into_iter().map(number).collect()).collect())
+            }
+            Err(Failure::Request(error)) => Err(Failure::Request(self.hint(error))),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Returns the digest, or else the address: another server then counts as another model.
+    async fn weights(&self) -> Result<String> {
+        Ok(self.digest().await?.unwrap_or_else(|| self.base.trim_end_matches('/').to_owned()))
+    }
+}

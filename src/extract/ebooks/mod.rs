@@ -1,0 +1,4 @@
+//! TODO_DOC
+
+pub(in crate::extract) mod epub;
+pub(in crate::extract) mod fb2;

@@ -1,0 +1,4 @@
+//! TODO_DOC
+
+pub(in crate::extract) mod mime;
+pub(in crate::extract) mod outlook;

@@ -1,0 +1,467 @@
+//! Rich Text Format: paragraphs, tables, notes and the results of fields.
+//!
+//! Pictures, embedded objects, formatting and page layout are skipped.
+
+mod charset;
+mod lexer;
+
+pub(crate) use crate::extract::office::rtf::charset::of_code_page as encoding_of_code_page;
+
+use std::collections::{HashMap, HashSet};
+
+use encoding_rs::Encoding;
+
+use crate::extract::office::ooxml::{heading_by_name, one_line, push_metadata, table_row};
+use crate::extract::office::rtf::lexer::{Lexer, Token};
+use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::model::{Anchor, BlockKind, Reason};
+
+/// Maximum group nesting; documents have a few dozen levels.
+const MAX_DEPTH: usize = 256;
+
+/// Reads an RTF file.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    const SIGNATURE: &[u8] = b"{\\rtf";
+    let start = input.bytes.windows(SIGNATURE.len()).take(64).position(|it| it == SIGNATURE);
+    let Some(start) = start else { return Err(failure(Reason::Damaged, "does not begin with the RTF signature")) };
+    let mut reader = Reader::new(sink);
+    for token in Lexer::new(&input.bytes[start..]) {
+        reader.token(token)?;
+        if reader.sink.is_full() {
+            reader.sink.truncate();
+            break;
+        }
+    }
+    reader.finish();
+    Ok(())
+}
+
+/// Why the text of a group is collected separately from running text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Capture {
+    Footnote,
+    Comment,
+    HeaderFooter,
+    Fact(&'static str),
+    Style,
+    /// Bullet or number of a list item.
+    Label,
+}
+
+/// State that a group inherits and that is restored at its end.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// Whether the group holds no text.
+    skipped: bool,
+    hidden: bool,
+    fonts: bool,
+    styles: bool,
+    info: bool,
+    /// Set on the group in which a capture began.
+    capture: Option<Capture>,
+    /// Number of fallback bytes after a Unicode character.
+    fallback: usize,
+    encoding: Option<&'static Encoding>,
+    style: i32,
+    outline: Option<u8>,
+    list: bool,
+    in_table: bool,
+}
+
+impl State {
+    const START: State = State {
+        skipped: false,
+        hidden: false,
+        fonts: false,
+        styles: false,
+        info: false,
+        capture: None,
+        fallback: 1,
+        encoding: None,
+        style: 0,
+        outline: None,
+        list: false,
+        in_table: false,
+    };
+}
+
+struct Reader<'s> {
+    /// Number of blocks in the sink before this file.
+    start: usize,
+    sink: &'s mut Sink,
+    state: State,
+    stack: Vec<State>,
+    /// The open paragraph, and above it the open captures.
+    texts: Vec<String>,
+    /// Bytes not decoded yet: a character may need two.
+    bytes: Vec<u8>,
+    /// Fallback bytes still to skip after a Unicode character.
+    dropped: usize,
+    high_surrogate: Option<u16>,
+    /// Whether the group began with `\*`.
+    optional: bool,
+    document_encoding: &'static Encoding,
+    font_encodings: HashMap<i32, &'static Encoding>,
+    font: i32,
+    headings: HashMap<i32, u8>,
+    cells: Vec<String>,
+    rows: Vec<String>,
+    notes: Vec<(&'static str, String)>,
+    facts: Vec<(&'static str, String)>,
+    headers: Vec<String>,
+}
+
+impl<'s> Reader<'s> {
+    fn new(sink: &'s mut Sink) -> Reader<'s> {
+        Reader {
+            start: sink.document().blocks.len(),
+            sink,
+            state: State::START,
+            stack: Vec::new(),
+            texts: vec![String::new()],
+            bytes: Vec::new(),
+            dropped: 0,
+            high_surrogate: None,
+            optional: false,
+            document_encoding: encoding_rs::WINDOWS_1252,
+            font_encodings: HashMap::new(),
+            font: 0,
+            headings: HashMap::new(),
+            cells: Vec::new(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+            facts: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    fn token(&mut self, token: Token<'_>) -> ReadResult {
+        match token {
+            Token::Open => {
+                self.flush_bytes();
+                self.dropped = 0;
+                if self.stack.len() >= MAX_DEPTH {
+                    return Err(failure(Reason::TooDeep, "groups are nested too deep"));
+                }
+                self.stack.push(self.state);
+                self.state.capture = None;
+            }
+            Token::Close => self.close(),
+            Token::Symbol(b'*') => self.optional = true,
+            Token::Symbol(symbol) => self.symbol(symbol),
+            Token::Hex(byte) => self.raw(&[byte]),
+            Token::Text(text) => self.raw(text),
+            Token::Word("u", Some(code)) => self.unicode(code),
+            Token::Word(word, number) => {
+                self.flush_bytes();
+                self.word(word, number);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.flush_bytes();
+        self.dropped = 0;
+        self.optional = false;
+        if let Some(capture) = self.state.capture {
+            self.captured(capture);
+        }
+        if let Some(state) = self.stack.pop() {
+            self.state = state;
+        }
+    }
+
+    fn captured(&mut self, capture: Capture) {
+        if self.texts.len() < 2 {
+            return;
+        }
+        let text = self.texts.pop().unwrap_or_default();
+        match capture {
+            Capture::Footnote => self.notes.push(("footnote", text)),
+            Capture::Comment => self.notes.push(("comment", text)),
+            Capture::HeaderFooter => self.headers.push(text),
+            Capture::Fact(key) => self.facts.push((key, text)),
+            Capture::Label => {
+                let label = text.trim();
+                // Other text refers to numbers, but not to bullets.
+                if label.ends_with(['.', ')']) || label.contains(|it: char| it.is_ascii_digit()) {
+                    self.text().push_str(&format!("{label} "));
+                }
+            }
+            Capture::Style => {
+                let name = text.trim().trim_end_matches(';').to_lowercase();
+                if let Some(level) = self.state.outline.or_else(|| heading_by_name(&name)) {
+                    self.headings.insert(self.state.style, level);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, capture: Capture) {
+        self.state.capture = Some(capture);
+        self.texts.push(String::new());
+    }
+
+    fn is_silent(&self) -> bool {
+        // Text of styles and document info is used only inside captures.
+        let listed = (self.state.styles || self.state.info) && self.texts.len() < 2;
+        self.state.skipped || self.state.hidden || self.state.fonts || listed
+    }
+
+    fn text(&mut self) -> &mut String {
+        if self.texts.is_empty() {
+            self.texts.push(String::new());
+        }
+        let last = self.texts.len() - 1;
+        &mut self.texts[last]
+    }
+
+    fn put(&mut self, text: &str) {
+        self.flush_bytes();
+        if !self.is_silent() {
+            self.text().push_str(text);
+        }
+    }
+
+    /// Adds bytes of text, unless they are the fallback of a Unicode character.
+    fn raw(&mut self, bytes: &[u8]) {
+        self.optional = false;
+        let dropped = self.dropped.min(bytes.len());
+        self.dropped -= dropped;
+        if !self.is_silent() {
+            self.bytes.extend_from_slice(&bytes[dropped..]);
+        }
+    }
+
+    fn flush_bytes(&mut self) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        self.high_surrogate = None;
+        let encoding = self.state.encoding.unwrap_or(self.document_encoding);
+        let bytes = std::mem::take(&mut self.bytes);
+        let text = encoding.decode_without_bom_handling(&bytes).0;
+        self.text().push_str(&text);
+    }
+
+    fn unicode(&mut self, code: i32) {
+        self.flush_bytes();
+        self.dropped = self.state.fallback;
+        // Numbers are signed 16-bit; some producers write them unsigned, others write larger ones.
+        let unit = if code < 0 { (code & 0xFFFF) as u32 } else { code as u32 };
+        let character = match (self.high_surrogate.take(), unit) {
+            (_, 0xD800..=0xDBFF) => {
+                self.high_surrogate = Some(unit as u16);
+                return;
+            }
+            (Some(high), 0xDC00..=0xDFFF) => char::decode_utf16([high, unit as u16]).next().and_then(Result::ok),
+            // Symbol fonts use the private use area for their glyphs.
+            (_, 0xE000..=0xF8FF) => None,
+            (_, unit) => char::from_u32(unit),
+        };
+        if let Some(character) = character {
+            self.put(character.encode_utf8(&mut [0; 4]));
+        }
+    }
+
+    fn symbol(&mut self, symbol: u8) {
+        if self.dropped > 0 {
+            self.dropped -= 1;
+            return;
+        }
+        match symbol {
+            b'~' => self.put("\u{a0}"),
+            b'_' => self.put("\u{2011}"),
+            b'\\' | b'{' | b'}' => self.raw(&[symbol]),
+            b'\r' | b'\n' => self.end_paragraph(),
+            b'\t' => self.put("\t"),
+            _ => {}
+        }
+    }
+
+    fn word(&mut self, word: &str, number: Option<i32>) {
+        let optional = std::mem::take(&mut self.optional);
+        if self.destination(word, optional) || self.state.skipped {
+            return;
+        }
+        match word {
+            "ansicpg" => self.document_encoding = charset::of_code_page(number.unwrap_or(1252)),
+            "mac" => self.document_encoding = charset::of_code_page(10000),
+            "uc" => self.state.fallback = number.unwrap_or(1).clamp(0, 16) as usize,
+            "f" if self.state.fonts => self.font = number.unwrap_or(0),
+            "f" => self.state.encoding = self.font_encodings.get(&number.unwrap_or(0)).copied(),
+            "fcharset" if self.state.fonts => {
+                if let Some(encoding) = charset::of_font(number.unwrap_or(0)) {
+                    self.font_encodings.insert(self.font, encoding);
+                }
+            }
+            "v" | "deleted" => self.state.hidden = number != Some(0),
+            "plain" => self.state.hidden = false,
+            _ => self.paragraph_word(word, number),
+        }
+    }
+
+    fn paragraph_word(&mut self, word: &str, number: Option<i32>) {
+        match word {
+            "pard" => {
+                (self.state.style, self.state.outline) = (0, None);
+                (self.state.list, self.state.in_table) = (false, false);
+            }
+            "s" => {
+                self.state.style = number.unwrap_or(0);
+                if self.state.styles && self.state.capture.is_none() {
+                    self.begin(Capture::Style);
+                }
+            }
+            "outlinelevel" => {
+                self.state.outline = number.filter(|it| (0..9).contains(it)).map(|it| (it as u8 + 1).min(6));
+            }
+            "ls" => self.state.list = number.is_some_and(|it| it > 0),
+            "intbl" => self.state.in_table = true,
+            "itap" => self.state.in_table = number.unwrap_or(0) > 0,
+            "par" | "sect" | "page" => self.end_paragraph(),
+            "line" => self.put("\n"),
+            "tab" => self.put("\t"),
+            "cell" => self.end_cell(),
+            "row" => self.end_row(),
+            "nestcell" => self.put(" | "),
+            "nestrow" => self.put("\n"),
+            "emdash" => self.put("—"),
+            "endash" => self.put("–"),
+            "lquote" => self.put("‘"),
+            "rquote" => self.put("’"),
+            "ldblquote" => self.put("“"),
+            "rdblquote" => self.put("”"),
+            "bullet" => self.put("•"),
+            "emspace" | "enspace" | "qmspace" => self.put(" "),
+            _ => {}
+        }
+    }
+
+    /// Opens a destination; returns false if the word is not one.
+    fn destination(&mut self, word: &str, optional: bool) -> bool {
+        match word {
+            // The Unicode version of a skipped group.
+            "ud" => self.state.skipped = false,
+            _ if self.state.skipped => return false,
+            "fonttbl" => self.state.fonts = true,
+            "stylesheet" => self.state.styles = true,
+            "info" => self.state.info = true,
+            "title" if self.state.info => self.begin(Capture::Fact("title")),
+            "author" if self.state.info => self.begin(Capture::Fact("author")),
+            "subject" if self.state.info => self.begin(Capture::Fact("subject")),
+            "keywords" if self.state.info => self.begin(Capture::Fact("keywords")),
+            "footnote" => self.begin(Capture::Footnote),
+            "annotation" => self.begin(Capture::Comment),
+            "header" | "headerl" | "headerr" | "headerf" | "footer" | "footerl" | "footerr" | "footerf" => {
+                self.begin(Capture::HeaderFooter);
+            }
+            "listtext" | "pntext" => {
+                // The label also marks the paragraph as a list item.
+                if let Some(outer) = self.stack.last_mut() {
+                    outer.list = true;
+                }
+                self.begin(Capture::Label);
+            }
+            // Marked as optional, but they hold text or affect it.
+            "shpinst" | "nesttableprops" | "cs" => return false,
+            "colortbl" | "pict" | "fldinst" | "nonshppict" | "shprslt" | "nonesttables" | "objdata" | "objclass"
+            | "upr" | "xe" | "tc" | "rxe" | "sp" | "listtable" | "listoverridetable" | "revtbl" | "rsidtbl"
+            | "filetbl" | "datafield" | "themedata" | "colorschememapping" | "latentstyles" | "datastore"
+            | "ftnsep" | "ftnsepc" | "ftncn" | "aftnsep" | "aftnsepc" | "aftncn" | "bkmkstart" | "bkmkend"
+            | "atnid" | "atnauthor" | "atnref" | "atnicn" | "atndate" | "atrfstart" | "atrfend" => {
+                self.state.skipped = true;
+            }
+            _ if optional => self.state.skipped = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn end_paragraph(&mut self) {
+        self.flush_bytes();
+        if self.is_silent() {
+            return;
+        }
+        if self.texts.len() > 1 || self.state.in_table {
+            self.put("\n");
+            return;
+        }
+        self.end_table();
+        let text = std::mem::take(self.text());
+        let heading = self.state.outline.or_else(|| self.headings.get(&self.state.style).copied());
+        match heading {
+            Some(level) => {
+                let text = one_line(&text);
+                if level == 1 {
+                    self.sink.title(&text);
+                }
+                self.push(BlockKind::Heading(level), &text, None);
+            }
+            None if self.state.list => self.push(BlockKind::ListItem, &text, None),
+            None => self.push(BlockKind::Paragraph, &text, None),
+        }
+        self.state.list = false;
+        self.end_notes();
+    }
+
+    fn push(&mut self, kind: BlockKind, text: &str, part: Option<&str>) {
+        self.sink.push(kind, text, Anchor { part: part.map(str::to_string), ..Anchor::default() });
+    }
+
+    fn end_notes(&mut self) {
+        for (part, text) in std::mem::take(&mut self.notes) {
+            self.push(BlockKind::Paragraph, &text, Some(part));
+        }
+    }
+
+    fn end_cell(&mut self) {
+        self.flush_bytes();
+        if self.texts.len() == 1 && !self.is_silent() {
+            let text = std::mem::take(self.text());
+            self.cells.push(text);
+        }
+    }
+
+    fn end_row(&mut self) {
+        let cells = std::mem::take(&mut self.cells);
+        self.rows.extend(table_row(&cells));
+    }
+
+    fn end_table(&mut self) {
+        self.end_row();
+        let rows = std::mem::take(&mut self.rows);
+        if !rows.is_empty() {
+            self.push(BlockKind::Table, &rows.join("\n"), None);
+        }
+    }
+
+    fn finish(mut self) {
+        self.flush_bytes();
+        if !self.stack.is_empty() {
+            self.sink.problem("ends inside an open group");
+        }
+        // Text of an unclosed note is kept as a paragraph.
+        let text = std::mem::take(&mut self.texts).join("\n");
+        self.end_table();
+        self.push(BlockKind::Paragraph, &text, None);
+        self.end_notes();
+        let mut seen = HashSet::new();
+        for text in std::mem::take(&mut self.headers) {
+            if seen.insert(text.clone()) {
+                self.push(BlockKind::Paragraph, &text, Some("header"));
+            }
+        }
+        // The metadata come first, as in every format.
+        let end = self.sink.document().blocks.len();
+        push_metadata(&self.facts, self.sink);
+        let blocks = &mut self.sink.document().blocks;
+        if blocks.len() > end {
+            blocks[self.start..].rotate_right(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

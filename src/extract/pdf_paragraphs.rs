@@ -1,0 +1,191 @@
+//! Groups the lines of a page into paragraphs of clean text. Pure, and independent of PDF libraries.
+
+use crate::extract::hyphenation::CUT;
+use crate::secrets;
+
+/// A line from a PDF library.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Line {
+    /// The characters of the file, with hyphens and ligatures.
+    pub(crate) text: String,
+    /// Height of the base line above the bottom of the page, in points.
+    pub(crate) y: Option<f32>,
+    /// Size of the first character in points.
+    pub(crate) size: f32,
+}
+
+/// Characters by which current and earlier PDFium versions mark a hyphen at a line end. PDFium drops the line break.
+const PDFIUM_HYPHENS: [char; 2] = [CUT, '\u{FFFE}'];
+/// A hyphen that is visible only at the end of a line.
+const SOFT_HYPHEN: char = '\u{AD}';
+/// Hyphens that are always visible.
+const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
+/// A gap of at least this many times the usual one separates paragraphs.
+const PARAGRAPH_GAP: f32 = 1.45;
+/// A paragraph is cut at this size even without a gap, unless it would split a key: whole pages have no gaps.
+const PARAGRAPH_BYTES: usize = 4 << 10;
+
+/// Groups lines into paragraphs, with line breaks between lines. A word cut at a line end contains [`CUT`] until the whole
+/// document decides whether a hyphen belongs there.
+pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
+    let usual = usual_gap(lines);
+    let mut found = Vec::new();
+    let mut open = String::new();
+    let mut above: Option<&Line> = None;
+    for line in lines {
+        if line.text.trim().is_empty() {
+            // Blank lines separate paragraphs only if lines have no vertical position.
+            if above.is_some_and(|it| it.y.is_none()) {
+                close(&mut open, &mut found);
+            }
+            continue;
+        }
+        if above.is_some_and(|above| parts(above, line, usual)) || is_full(&open, line) {
+            close(&mut open, &mut found);
+        }
+        append(&mut open, &line.text);
+        above = Some(line);
+    }
+    close(&mut open, &mut found);
+    found
+}
+
+/// Returns whether the paragraph ends before `line` because it is full.
+fn is_full(open: &str, line: &Line) -> bool {
+    let goes_on = || {
+        let mut joined = open.to_string();
+        append(&mut joined, &line.text);
+        secrets::whole_at(&joined, joined.floor_char_boundary(open.len())).is_some()
+    };
+    open.len() > PARAGRAPH_BYTES && !goes_on()
+}
+
+fn close(open: &mut String, found: &mut Vec<String>) {
+    let text = clean_but_cuts(&std::mem::take(open));
+    if !text.trim().is_empty() {
+        found.push(text.trim().to_string());
+    }
+}
+
+/// Appends a line; a word cut at the end of the previous line is joined.
+fn append(open: &mut String, line: &str) {
+    let line = line.trim().replace(PDFIUM_HYPHENS, CUT.encode_utf8(&mut [0; 4]));
+    if is_cut(open, &line) {
+        let hyphen = open.pop();
+        open.extend((hyphen != Some(SOFT_HYPHEN)).then_some(CUT));
+    } else if !open.is_empty() {
+        open.push('\n');
+    }
+    open.push_str(&line);
+}
+
+/// Returns whether a word continues from one line to the next.
+fn is_cut(above: &str, below: &str) -> bool {
+    let before_plain = above.strip_suffix(PLAIN_HYPHENS);
+    let by_plain = || before_plain.is_some_and(|it| it.ends_with(char::is_alphanumeric));
+    above.ends_with(SOFT_HYPHEN)
+        || above.ends_with(PDFIUM_HYPHENS)
+        || by_plain() && below.starts_with(char::is_alphanumeric)
+}
+
+fn parts(above: &Line, line: &Line, usual: Option<f32>) -> bool {
+    let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
+    // A line above the previous one begins a column. A sentence may continue there, and a cut word must be joined.
+    let gap = high - low;
+    let jumped_up = gap < -usual && !is_cut(above.text.trim_end(), line.text.trim_start());
+    let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;
+    gap > usual * PARAGRAPH_GAP || jumped_up || other_size
+}
+
+/// Returns the median distance between consecutive lines.
+fn usual_gap(lines: &[Line]) -> Option<f32> {
+    let heights: Vec<f32> = lines.iter().filter_map(|it| it.y).collect();
+    let mut gaps: Vec<f32> = heights.windows(2).map(|it| it[0] - it[1]).filter(|it| *it > 1.0).collect();
+    gaps.sort_by(f32::total_cmp);
+    gaps.get(gaps.len() / 2).copied()
+}
+
+/// Expands f-ligatures and drops control characters. Other compatibility characters stay, as they carry meaning.
+pub(crate) fn clean(text: &str) -> String {
+    clean_but_cuts(text).replace(CUT, "-")
+}
+
+/// The same, but keeps the cuts in words.
+fn clean_but_cuts(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            'ﬀ' => cleaned.push_str("ff"),
+            'ﬁ' => cleaned.push_str("fi"),
+            'ﬂ' => cleaned.push_str("fl"),
+            'ﬃ' => cleaned.push_str("ffi"),
+            'ﬄ' => cleaned.push_str("ffl"),
+            'ﬅ' | 'ﬆ' => cleaned.push_str("st"),
+            '\u{A0}' => cleaned.push(' '),
+            '\n' | '\t' | CUT => cleaned.push(char),
+            '\u{AD}' | '\u{FFFE}' | '\u{FFFF}' | '\u{FEFF}' => {}
+            _ if char.is_control() => {}
+            _ => cleaned.push(char),
+        }
+    }
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lines: &[(&str, f32)], expected: &[&str]) {
+        let lines: Vec<Line> =
+            lines.iter().map(|(text, y)| Line { text: (*text).to_string(), y: Some(*y), size: 10.0 }).collect();
+        assert_eq!(paragraphs(&lines), expected);
+    }
+
+    #[test]
+    fn hyphenated_word_at_line_end_is_marked() {
+        let whole = format!("an exam{CUT}ple of it");
+        for hyphen in ["\u{2}", "\u{FFFE}", "-", "\u{2010}"] {
+            check(&[(&format!("an exam{hyphen}"), 100.0), ("ple of it", 88.0)], &[&whole]);
+        }
+        check(&[("an exam\u{FFFE}ple of it", 100.0)], &[&whole]);
+        check(&[("an exam\u{AD}", 100.0), ("ple of it", 88.0)], &["an example of it"]);
+        check(&[("EUR -", 100.0), ("none", 88.0)], &["EUR -\nnone"]);
+    }
+
+    #[test]
+    fn hyphenated_word_continues_in_next_column() {
+        let lines = [("b", 88.0), ("an exam-", 76.0), ("ple", 100.0), ("d", 88.0)];
+        check(&lines, &[&format!("b\nan exam{CUT}ple\nd")]);
+    }
+
+    #[test]
+    fn wide_gap_separates_paragraphs() {
+        check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("d", 40.0)], &["a\nb\nc", "d"]);
+    }
+
+    #[test]
+    fn next_column_starts_new_paragraph() {
+        check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("right", 100.0), ("side", 88.0)], &["a\nb\nc", "right\nside"]);
+    }
+
+    #[test]
+    fn long_paragraph_is_cut_but_keeps_secret_with_name() {
+        let words = "words ".repeat(700);
+        check(&[(&words, 30.0), ("api_key:", 20.0), ("q8Rt2L", 10.0)], &[words.trim(), "api_key:\nq8Rt2L"]);
+        let named = format!("{words} api_key:");
+        let whole = format!("{named}\nq8Rt2LmZx7Vb4NcK9wPd");
+        check(&[(&named, 20.0), ("q8Rt2LmZx7Vb4NcK9wPd", 10.0), ("end", 0.0)], &[&whole, "end"]);
+    }
+
+    #[test]
+    fn clean_expands_only_f_ligatures() {
+        assert_eq!(clean("eﬃcient ﬁle m² ½\u{1}\u{AD}"), "efficient file m² ½");
+    }
+
+    #[test]
+    fn blank_lines_separate_paragraphs_without_positions() {
+        let lines: Vec<Line> =
+            ["a", "b", "", "c"].iter().map(|it| Line { text: (*it).to_string(), ..Line::default() }).collect();
+        assert_eq!(paragraphs(&lines), ["a\nb", "c"]);
+    }
+}

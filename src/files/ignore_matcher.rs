@@ -1,0 +1,412 @@
+//! Matches entries below a root against its rule files.
+//!
+//! The `ignore` crate parses the lines of these files. It does not read them: it would open anything of such a name, and a
+//! named pipe would block the walk for ever.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::overrides::Override;
+
+use crate::files::open::{Unread, read_regular};
+
+/// Rule files of a folder, the stronger first. The file of [`excluded_by_git`] is weaker than all of them.
+pub(super) const RULE_FILES: [&str; 3] = [".vicignore", ".ignore", ".gitignore"];
+
+/// Bytes read of a rule file: a thousand times more than most have.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Rules obeyed of one file. So many patterns with wildcards take a second and 100 MiB to compile.
+const MOST_RULES: usize = 10_000;
+
+/// Longest rule in bytes: no longer path can be opened.
+const MOST_RULE_BYTES: usize = 4_096;
+
+/// Rule files named in warnings.
+const MOST_PROBLEMS: usize = 100;
+
+/// Matcher of entries below a root. A rule file is read when the first entry beside or below it is checked, and cached.
+#[derive(Debug)]
+pub(crate) struct Visible {
+    root: PathBuf,
+    hidden: bool,
+    overrides: Override,
+    /// Roots below this one: rules above such a root do not apply to it, since the user named it.
+    named: Vec<PathBuf>,
+    folders: RwLock<HashMap<OsString, Chain>>,
+    problems: Mutex<BTreeMap<PathBuf, String>>,
+}
+
+/// The rules that apply in a folder: those of the nearest folder with rules, itself or above.
+type Chain = Option<Arc<FolderRules>>;
+
+/// The rules of one folder, by kind of file.
+#[derive(Debug)]
+struct FolderRules {
+    above: Chain,
+    kinds: Vec<Gitignore>,
+}
+
+impl Visible {
+    /// Creates it without reading anything. `hidden` shows hidden entries. Of `named`, only roots below this one count.
+    pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> Visible {
+        let (folders, problems) = Default::default();
+        let named = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
+        Visible { root: root.to_path_buf(), hidden, overrides, named, folders, problems }
+    }
+
+    /// Returns whether an entry is ignored, itself or by a folder above it. `relative` is its path below the root.
+    pub(crate) fn hides(&self, relative: &Path, is_dir: bool) -> bool {
+        let mut way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
+        way.reverse();
+        let Some((entry, folders)) = way.split_last() else { return false };
+        folders.iter().any(|it| self.hides_entry(&self.root.join(it), true))
+            || self.hides_entry(&self.root.join(entry), is_dir)
+    }
+
+    /// Returns whether an entry of a visible folder is ignored. `path` is absolute.
+    pub(super) fn hides_entry(&self, path: &Path, is_dir: bool) -> bool {
+        if self.named.is_empty() {
+            return self.is_left_out(path, is_dir);
+        }
+        if self.leads_to_named(path) {
+            return false;
+        }
+        // If a folder on the way to a named root is ignored, everything in it except that way is ignored too.
+        let folders = path.ancestors().skip(1).take_while(|it| !self.is_base(it));
+        let is_hidden = folders.filter(|it| self.leads_to_named(it)).any(|it| self.is_left_out(it, true));
+        is_hidden || self.is_left_out(path, is_dir)
+    }
+
+    fn leads_to_named(&self, path: &Path) -> bool {
+        self.named.iter().any(|it| it.starts_with(path))
+    }
+
+    /// Returns whether the search for rules ends at this folder.
+    fn is_base(&self, folder: &Path) -> bool {
+        folder == self.root || self.named.iter().any(|it| it == folder)
+    }
+
+    fn is_left_out(&self, path: &Path, is_dir: bool) -> bool {
+        let Some(folder) = path.parent() else { return false };
+        match self.overrides.matched(path, is_dir).map(drop).or(self.matched(folder, path, is_dir)) {
+            Match::Ignore(()) => true,
+            Match::Whitelist(()) => false,
+            Match::None => {
+                !self.hidden && path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+            }
+        }
+    }
+
+    /// Removes and returns the problems of the rule files read so far, by path.
+    pub(super) fn take_problems(&self) -> BTreeMap<PathBuf, String> {
+        std::mem::take(&mut *self.problems.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn matched(&self, folder: &Path, path: &Path, is_dir: bool) -> Match<()> {
+        let Some(nearest) = self.chain(folder) else { return Match::None };
+        for kind in 0..=RULE_FILES.len() {
+            let mut at = Some(&nearest);
+            while let Some(rules) = at {
+                let matched = rules.kinds[kind].matched(path, is_dir);
+                if !matched.is_none() {
+                    return matched.map(drop);
+                }
+                at = rules.above.as_ref();
+            }
+        }
+        Match::None
+    }
+
+    fn chain(&self, folder: &Path) -> Chain {
+        if let Some(known) = self.known(folder) {
+            return known;
+        }
+        // Upwards to the first folder with a cached chain, then down again.
+        let unknown: Vec<&Path> =
+            folder.ancestors().take_while(|it| it.starts_with(&self.root) && self.known(it).is_none()).collect();
+        let mut chain = unknown.last().and_then(|it| self.known(it.parent()?)).flatten();
+        for folder in unknown.into_iter().rev() {
+            let above = chain.filter(|_| !self.is_base(folder));
+            chain = self.read(folder, above);
+            let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
+            folders.insert(folder.as_os_str().to_os_string(), chain.clone());
+        }
+        chain
+    }
+
+    fn known(&self, folder: &Path) -> Option<Chain> {
+        self.folders.read().unwrap_or_else(PoisonError::into_inner).get(folder.as_os_str()).cloned()
+    }
+
+    fn read(&self, folder: &Path, above: Chain) -> Chain {
+        let mut kinds: Vec<Gitignore> = RULE_FILES.iter().map(|name| self.rules(folder, folder.join(name))).collect();
+        kinds.push(excluded_by_git(folder).map_or_else(Gitignore::empty, |file| self.rules(folder, file)));
+        match kinds.iter().all(Gitignore::is_empty) {
+            true => above,
+            false => Some(Arc::new(FolderRules { above, kinds })),
+        }
+    }
+
+    /// Returns the rules of a file; empty when the file is missing or has no valid rule.
+    fn rules(&self, folder: &Path, file: PathBuf) -> Gitignore {
+        let (bytes, is_cut) = match read_regular(&file, MOST_BYTES) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Gitignore::empty(),
+            Err(why) => {
+                self.tell(&file, unread(&file, &why));
+                return Gitignore::empty();
+            }
+        };
+        let (rules, wrong) = compile(folder, &file, &bytes, is_cut);
+        if let Some(wrong) = wrong {
+            self.tell(&file, wrong);
+        }
+        rules
+    }
+
+    fn tell(&self, file: &Path, sentence: String) {
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        if problems.len() < MOST_PROBLEMS {
+            problems.insert(file.to_path_buf(), sentence);
+        }
+    }
+}
+
+fn unread(file: &Path, why: &Unread) -> String {
+    let file = file.display();
+    match why {
+        Unread::Type(it) => {
+            let name = match it {
+                it if it.is_fifo() => "a named pipe",
+                it if it.is_socket() => "a socket",
+                it if it.is_dir() => "a folder",
+                _ => "a device",
+            };
+            format!(
+                "`{file}` is {name}, not a file: it was not opened, and no rule was read from it; remove or rename it"
+            )
+        }
+        Unread::Refused(error) => format!("the rules of `{file}` are not obeyed, since it cannot be read: {error}"),
+    }
+}
+
+/// Compiles the lines of a file, and describes those that are not obeyed.
+fn compile(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore, Option<String>) {
+    let (mut builder, mut obeyed, mut wrong) = (GitignoreBuilder::new(folder), 0, Vec::new());
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut lines: Vec<&[u8]> = bytes.split(|it| *it == b'\n').collect();
+    if is_cut {
+        lines.pop();
+        wrong.push(format!("`{}` has more than {MOST_BYTES} bytes: the rules beyond are not obeyed", file.display()));
+    }
+    let mut refused = Refused::default();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with(b"#")) {
+        if obeyed == MOST_RULES {
+            wrong.push(format!("`{}` has more than {MOST_RULES} rules: those beyond are not obeyed", file.display()));
+            break;
+        }
+        let added = match std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) {
+            Ok(line) if line.len() > MOST_RULE_BYTES => Err(format!("it has more than {MOST_RULE_BYTES} bytes")),
+            Ok(line) => builder.add_line(None, line).map(drop).map_err(|error| error.to_string()),
+            Err(_) => Err("it is not UTF-8".into()),
+        };
+        match added {
+            Ok(()) => obeyed += usize::from(!line.is_empty()),
+            Err(why) => refused.note(index + 1, why),
+        }
+    }
+    wrong.extend(refused.sentence(file));
+    let rules = builder.build().unwrap_or_else(|error| {
+        wrong.push(format!("the rules of `{}` cannot be understood: {error}", file.display()));
+        Gitignore::empty()
+    });
+    (rules, (!wrong.is_empty()).then(|| wrong.join("; ")))
+}
+
+/// Lines that are no valid rules.
+#[derive(Default)]
+struct Refused {
+    first: Option<(usize, String)>,
+    others: usize,
+}
+
+impl Refused {
+    fn note(&mut self, line: usize, why: String) {
+        match self.first {
+            None => self.first = Some((line, why)),
+            Some(_) => self.others += 1,
+        }
+    }
+
+    fn sentence(self, file: &Path) -> Option<String> {
+        let (line, why) = self.first?;
+        let others = if self.others == 0 { String::new() } else { format!(" (and {} more lines)", self.others) };
+        Some(format!("line {line} of `{}` is not obeyed: {why}{others}", file.display()))
+    }
+}
+
+/// Returns the exclude file of the repository at this folder; in a worktree it lies elsewhere.
+fn excluded_by_git(folder: &Path) -> Option<PathBuf> {
+    let git = folder.join(".git");
+    let kind = git.metadata().ok()?;
+    if kind.is_dir() {
+        return Some(git.join("info/exclude"));
+    }
+    let line = first_line(&git)?;
+    let git_dir = folder.join(OsStr::from_bytes(line.strip_prefix(b"gitdir: ")?));
+    let common = git_dir.join(OsStr::from_bytes(&first_line(&git_dir.join("commondir"))?));
+    Some(common.join("info/exclude"))
+}
+
+fn first_line(file: &Path) -> Option<Vec<u8>> {
+    let (bytes, _) = read_regular(file, libc::PATH_MAX as u64).ok()??;
+    Some(bytes.split(|it| *it == b'\n').next()?.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::walk::tests::{config, make_fifo};
+    use crate::files::{Leash, Rules, walk};
+
+    fn visible(root: &Path) -> Visible {
+        Rules::new(&config()).unwrap().matcher(root).unwrap()
+    }
+
+    /// Writes a rule file; returns whether it hides `probe`, and the problems of the file.
+    fn problem(text: &[u8], probe: &str) -> (bool, String) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(".ignore"), text).unwrap();
+        let visible = visible(dir.path());
+        let hides = visible.hides(Path::new(probe), false);
+        (hides, visible.take_problems().into_values().collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn stronger_files_and_nearer_folders_win() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            std::fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(path), text).unwrap();
+        };
+        write(".gitignore", "*.log\n*.tmp\n!.github/\n/sub/only-here\n");
+        write(".vicignore", "!kept.log\n");
+        write("sub/.gitignore", "!*.tmp\n");
+        write(".git/info/exclude", "excluded\n");
+        write("tree/.git", "gitdir: ../real/worktrees/tree\n");
+        write("real/worktrees/tree/commondir", "../..\n");
+        write("real/info/exclude", "by-worktree\n");
+        let visible = visible(dir.path());
+        for (path, is_dir, hides) in [
+            ("a.log", false, true),
+            ("kept.log", false, false),
+            ("sub/kept.log", false, false),
+            ("a.tmp", false, true),
+            ("sub/a.tmp", false, false),
+            (".github", true, false),
+            (".other", true, true),
+            (".other/a.txt", false, true),
+            ("sub/only-here", false, true),
+            ("sub/sub/only-here", false, false),
+            ("sub/excluded/a", false, true),
+            ("tree/by-worktree", false, true),
+            ("by-worktree", false, false),
+            ("", true, false),
+        ] {
+            assert_eq!(visible.hides(Path::new(path), is_dir), hides, "{path}");
+        }
+    }
+
+    #[test]
+    fn rules_above_nested_root_do_not_apply_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        std::fs::create_dir_all(root.join(".config/notes")).unwrap();
+        std::fs::write(root.join(".gitignore"), "*.log\n").unwrap();
+        std::fs::write(root.join(".config/notes/.gitignore"), "*.tmp\n").unwrap();
+        let rules = Rules::new(&config()).unwrap();
+        let hidden = |path: &str, is_dir: bool| rules.matcher(root).unwrap().hides(Path::new(path), is_dir);
+        assert!(hidden(".config/notes", true) && hidden(".config/notes/a.md", false));
+        rules.name_roots(vec![root.to_path_buf(), root.join(".config/notes"), root.with_file_name("other")]);
+        for (path, is_dir, hides) in [
+            (".config", true, false),
+            (".config/notes", true, false),
+            (".config/notes/a.log", false, false),
+            (".config/notes/a.tmp", false, true),
+            (".config/notes/.hidden", false, true),
+            (".config/notes/sub/a.md", false, false),
+            (".config/a.md", false, true),
+            (".config/other/a.md", false, true),
+            ("a.log", false, true),
+            ("a.md", false, false),
+        ] {
+            assert_eq!(hidden(path, is_dir), hides, "{path}");
+        }
+    }
+
+    #[test]
+    fn special_file_named_as_rule_file_is_never_opened() {
+        for name in [".gitignore", ".ignore", ".vicignore", ".git/info/exclude"] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().join("root");
+            let file = root.join("sub").join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(root.join("sub/a.txt"), "text").unwrap();
+            let find = || {
+                let (rules, mut found) = (Rules::new(&config()).unwrap(), Vec::new());
+                let report = walk(&root, &rules, None, &Leash::default(), |it| found.push(it.path)).unwrap();
+                assert!(report.complete && found == [Path::new("sub/a.txt")], "{name}: {found:?}");
+                report.problems.into_iter().map(|it| it.sentence).collect::<Vec<_>>()
+            };
+            make_fifo(&file);
+            assert!(
+                find()[0].contains(&format!("sub/{name}` is a named pipe, not a file: it was not opened")),
+                "{name}"
+            );
+            std::fs::remove_file(&file).unwrap();
+            make_fifo(&dir.path().join("pipe"));
+            std::os::unix::fs::symlink(dir.path().join("pipe"), &file).unwrap();
+            assert!(find()[0].contains("is a named pipe"), "{name}: behind a link");
+            std::fs::remove_file(&file).unwrap();
+            let _socket = std::os::unix::net::UnixListener::bind(&file).unwrap();
+            assert!(find()[0].contains("is a socket"), "{name}");
+            std::fs::remove_file(&file).unwrap();
+            std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+            assert!(find()[0].contains("is a device"), "{name}");
+            std::fs::remove_file(&file).unwrap();
+            std::fs::create_dir(&file).unwrap();
+            assert!(find()[0].contains("is a folder"), "{name}");
+            std::fs::remove_dir(&file).unwrap();
+            std::os::unix::fs::symlink("gone", &file).unwrap();
+            assert_eq!(find(), Vec::<String>::new(), "{name}: a link to nothing");
+        }
+    }
+
+    #[test]
+    fn invalid_lines_do_not_disable_other_rules() {
+        let (hides, told) = problem(b"# caf\xe9\ncaf\xe9\n\xe9\n*.log\r\n", "a.log");
+        assert!(hides && told.contains("line 2 of `") && told.contains("not UTF-8 (and 1 more lines)"), "{told}");
+        let (hides, told) = problem(b"\xef\xbb\xbf*.log\n[z-a]\n", "a.log");
+        assert!(hides && told.contains("line 2 of `") && told.contains("z-a"), "{told}");
+    }
+
+    #[test]
+    fn huge_rule_file_is_obeyed_up_to_limits() {
+        let many: String = (0..=MOST_RULES).map(|it| format!("/only{it}.txt\n")).collect();
+        let (hides, told) = problem(format!("*.log\n{many}").as_bytes(), "a.log");
+        assert!(hides && told.contains("more than 10000 rules"), "{told}");
+        let large = [b"*.log\n#".as_slice(), &vec![b'x'; MOST_BYTES as usize], b"\n*.txt\n"].concat();
+        let (hides, told) = problem(&large, "a.log");
+        assert!(hides && told.contains("more than 1048576 bytes"), "{told}");
+        assert!(!problem(&large, "a.txt").0);
+        let (hides, told) = problem(format!("{}\n*.log", "x".repeat(MOST_RULE_BYTES + 1)).as_bytes(), "a.log");
+        assert!(hides && told.contains("line 1"), "{told}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Existing files that the rules ignore: a walk no longer finds these known files, and they must not count as missing.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::{IoContext, Result};
+use crate::files::open::Folder;
+use crate::files::{Leash, Rules, unresponsive};
+
+/// Returns the given files (relative to `root`) that exist and are ignored by the rules. Folders, entries behind symbolic
+/// links and unresponsive paths are never included. Ends early when `leash` is stopped.
+///
+/// # Errors
+/// When the root cannot be opened.
+pub fn left_out(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Leash) -> Result<HashSet<PathBuf>> {
+    if files.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let folder = Folder::root(root).at("read", root)?;
+    let matcher = rules.matcher(root)?;
+    let is_excluded = |file: &Path| {
+        let mut below_root = file.ancestors().filter(|it| !it.as_os_str().is_empty());
+        below_root.any(|it| rules.excludes(&root.join(it)))
+    };
+    let is_there = |file: &Path| folder.metadata(file).is_ok_and(|it| !it.is_dir());
+    let is_left_out = |file: &Path| {
+        // The matcher comes last: it reads and keeps the rules of every folder it checks, and if a volume is unmounted,
+        // most files are gone.
+        !unresponsive::holds_beneath(root, file) && is_there(file) && (matcher.hides(file, false) || is_excluded(file))
+    };
+    Ok(files.into_iter().take_while(|_| leash.step()).filter(|it| is_left_out(it)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WalkConfig;
+    use crate::files::walk::tests::config;
+
+    #[test]
+    fn only_existing_ignored_files_are_returned() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let there = ["a.txt", "archive/b.txt", "notes/.hidden.txt", ".git/config", "own/c.txt", "d.bak"];
+        for file in there {
+            std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            std::fs::write(root.join(file), file).unwrap();
+        }
+        std::fs::write(root.join(".vicignore"), "archive/\nlink\n").unwrap();
+        std::os::unix::fs::symlink("notes", root.join("link")).unwrap();
+        let settings = WalkConfig { ignore: vec!["*.bak".into()], ..config() };
+        let rules = Rules::new(&settings).unwrap().excluding([root.join("own")]);
+        let others = ["gone.txt", "archive/gone.txt", "gone.bak", "link/.hidden.txt", "archive/b.txt/below", "own"];
+        let known = || there.iter().chain(&others).map(PathBuf::from).collect();
+        let check = |expected: &[&str]| {
+            let found = left_out(root, &rules, known(), &Leash::default()).unwrap();
+            assert_eq!(found, expected.iter().map(PathBuf::from).collect::<HashSet<_>>());
+        };
+        check(&there[1..]);
+        // Unresponsive paths are never reported.
+        unresponsive::note(&root.join("archive"), true);
+        check(&there[2..]);
+        unresponsive::note(&root.join("archive"), false);
+        let stopped = Leash::default();
+        stopped.stop();
+        assert!(left_out(root, &rules, known(), &stopped).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,162 @@
+//! What is visible in a root, and what is known of an entry before it is read.
+//!
+//! Only ignore files of the root and below count, not those above it, since the user named the root. The user's global
+//! gitignore does not count either, so that an index does not depend on another program.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use ignore::overrides::{Override, OverrideBuilder};
+
+use crate::config::WalkConfig;
+use crate::error::{Error, Result};
+use crate::files::ignore_matcher::{RULE_FILES, Visible};
+use crate::files::open;
+use crate::files::stat::Status;
+use crate::model::{FoundFile, Reason};
+use crate::secrets::{self, Verdict};
+
+/// Folders of version control: never documents of the user, hidden or not.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+
+/// Sparse files up to this size are read: holes are common in disk images and databases, rare in small files.
+const SPARSE_MIN_BYTES: u64 = 64 << 20;
+
+/// A file is sparse when less than 1/64 of its bytes have blocks. Compressing file systems reach 1:20 on logs.
+const SPARSE_SHARE: u64 = 64;
+
+/// Smaller `.key` files are private keys: Keynote presentations have at least some hundred KB, keys at most a dozen.
+const LEAST_SLIDES: u64 = 32 << 10;
+
+/// Which files are ignored, and which are known by name only. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    config: Arc<WalkConfig>,
+    excluded: Arc<Vec<PathBuf>>,
+    /// All roots, shared by the clones.
+    named: Arc<RwLock<Vec<PathBuf>>>,
+}
+
+impl Rules {
+    /// Checks the globs of `config`.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming the glob that cannot be parsed.
+    pub fn new(config: &WalkConfig) -> Result<Rules> {
+        for glob in &config.ignore {
+            if glob.starts_with('!') {
+                return Err(Error::invalid(format!("the ignore glob `{glob}` begins with `!`"))
+                    .hint("VIC_IGNORE only leaves files out; put exceptions into a .vicignore file"));
+            }
+            overrides(Path::new("/"), std::slice::from_ref(glob))?;
+        }
+        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), named: Arc::default() })
+    }
+
+    /// Excludes these absolute folders or files everywhere: vic's own data must not be indexed.
+    #[must_use]
+    pub fn excluding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Rules {
+        let excluded = Arc::make_mut(&mut self.excluded);
+        for path in paths {
+            // Roots are canonical, so an alias of the data directory would not be recognised below them.
+            let canonical = path.canonicalize().ok();
+            excluded.extend(canonical.filter(|it| *it != path));
+            excluded.push(path);
+        }
+        self
+    }
+
+    /// Sets the roots. Rule files above a nested root do not apply to it, from the next matcher on.
+    pub(crate) fn name_roots(&self, roots: Vec<PathBuf>) {
+        *self.named.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
+    /// Returns whether the absolute path is excluded whatever the ignore files say.
+    pub(crate) fn excludes(&self, path: &Path) -> bool {
+        path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
+            || self.excluded.iter().any(|it| path == it)
+    }
+
+    /// Returns whether a file of this name holds ignore rules.
+    pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
+        RULE_FILES.iter().any(|it| name == OsStr::new(it))
+    }
+
+    /// Returns a matcher of paths below `root`, which caches the rule files it has read.
+    pub(crate) fn matcher(&self, root: &Path) -> Result<Visible> {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(Visible::new(root, self.config.hidden, overrides(root, &self.config.ignore)?, &named))
+    }
+
+    /// Converts the result of an `lstat` into a [`FoundFile`], with the reason not to read it if there is one. Only a
+    /// `.key` file is opened, for its first bytes.
+    pub(super) fn found(&self, root: &Path, relative: &Path, status: &Status) -> FoundFile {
+        FoundFile {
+            path: relative.to_path_buf(),
+            size: status.size,
+            modified_ns: status.modified_ns,
+            changed_ns: status.changed_ns,
+            created_ns: status.created_ns,
+            inode: status.inode,
+            device: status.device,
+            mode: status.mode,
+            uid: status.uid,
+            skip: self.skip(root, relative, status),
+        }
+    }
+
+    fn skip(&self, root: &Path, relative: &Path, status: &Status) -> Option<Reason> {
+        let kind = status.kind();
+        let size = status.size;
+        if kind.is_symlink() {
+            Some(Reason::Symlink)
+        } else if !kind.is_file() {
+            Some(Reason::NotRegular)
+        } else if self.is_secret(root, relative, size) {
+            Some(Reason::Secret)
+        } else if size == 0 {
+            Some(Reason::Empty)
+        } else if size > SPARSE_MIN_BYTES && status.blocks * 512 < size / SPARSE_SHARE {
+            Some(Reason::Sparse)
+        } else if size > self.config.max_file_bytes {
+            Some(Reason::TooLarge)
+        } else {
+            None
+        }
+    }
+
+    fn is_secret(&self, root: &Path, relative: &Path, size: u64) -> bool {
+        match secrets::judge(&root.join(relative)) {
+            Verdict::Plain => false,
+            Verdict::Secret => true,
+            // A file as small as a key counts as one, and is not opened.
+            Verdict::SecretUnlessZip => size > 0 && (size < LEAST_SLIDES || !open::begins_like_zip(root, relative)),
+        }
+    }
+}
+
+fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
+    let mut builder = OverrideBuilder::new(root);
+    for glob in globs {
+        let bad = |error: ignore::Error| Error::invalid(format!("cannot understand the ignore glob `{glob}`: {error}"));
+        builder.add(&format!("!{glob}")).map_err(bad)?;
+    }
+    builder.build().map_err(|error| Error::invalid(format!("cannot understand the ignore globs: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+    use crate::files::walk::tests::config;
+
+    #[test]
+    fn invalid_glob_is_refused_by_name() {
+        for glob in ["a[", "!keep.txt"] {
+            let error = Rules::new(&WalkConfig { ignore: vec![glob.into()], ..config() }).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument);
+            assert!(error.message.contains(glob), "{error}");
+        }
+    }
+}

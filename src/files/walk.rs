@@ -1,0 +1,491 @@
+//! Finds every visible entry below a root, by one `lstat` each, on all cores.
+//!
+//! Folders are listed by path, so that a folder that is swapped for a link during the walk may be listed outside the root.
+//! Such entries are never reported: the status of each entry is read through its folder, which is opened beneath the root.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use crate::error::{Error, IoContext, Result};
+use crate::files::ignore_matcher::Visible;
+use crate::files::open::Folder;
+use crate::files::stat::Status;
+use crate::files::{Leash, Rules, unresponsive};
+use crate::model::FoundFile;
+
+/// Entries queued between the walking threads and the caller: a few milliseconds of walking, about 300 KiB.
+const QUEUE: usize = 1024;
+
+/// Problems reported with a sentence; beyond it only the folders are recorded.
+const MAX_PROBLEMS: usize = 100;
+
+/// The result of a walk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalkReport {
+    /// True when the walk was completed and the root is still the same folder. When false, a file that was not found may
+    /// still exist. Folders in `unreadable` do not make it false.
+    pub complete: bool,
+    /// Number of entries reported.
+    pub entries: u64,
+    /// Problems, at most a hundred.
+    pub problems: Vec<WalkProblem>,
+    /// Paths relative to the root, at or below which entries may have been missed.
+    pub unreadable: Vec<PathBuf>,
+}
+
+/// Characters shown of a path that is too long to be opened.
+const SHOWN: usize = 200;
+
+/// A problem at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkProblem {
+    /// The place, relative to the root.
+    pub path: PathBuf,
+    /// One sentence with the absolute path, and a hint if there is one.
+    pub sentence: String,
+}
+
+/// Passes every visible entry of `root` except folders to `each`, unordered; with `within`, only those at or below that
+/// path relative to the root. Symbolic links, FIFOs, secrets and so on carry the reason not to read them. A missing
+/// `within` is an empty, complete walk. Stops early, incomplete, when `leash` is stopped.
+///
+/// # Errors
+/// When the root itself is missing, is no folder, or cannot be read; this says nothing about its files.
+pub fn walk(
+    root: &Path,
+    rules: &Rules,
+    within: Option<&Path>,
+    leash: &Leash,
+    each: impl FnMut(FoundFile),
+) -> Result<WalkReport> {
+    Looks::new(root, rules).walk(within, leash, each)
+}
+
+/// Walks several places of a root in a row. The ignore files on the way to single files are read only once.
+pub struct Looks<'a> {
+    root: &'a Path,
+    rules: &'a Rules,
+    matcher: Option<Visible>,
+    folder: Option<Folder>,
+}
+
+impl<'a> Looks<'a> {
+    /// Creates it without reading anything.
+    pub fn new(root: &'a Path, rules: &'a Rules) -> Looks<'a> {
+        Looks { root, rules, matcher: None, folder: None }
+    }
+
+    /// As [`walk`].
+    ///
+    /// # Errors
+    /// As [`walk`].
+    pub fn walk(
+        &mut self,
+        within: Option<&Path>,
+        leash: &Leash,
+        mut each: impl FnMut(FoundFile),
+    ) -> Result<WalkReport> {
+        let (root, rules) = (self.root, self.rules);
+        leash.step();
+        let Some(place) = within.filter(|it| !it.as_os_str().is_empty()) else {
+            check_root(root)?;
+            return walk_folders(root, rules, None, leash, each);
+        };
+        if unresponsive::holds_beneath(root, place) {
+            return Ok(silent(root, place));
+        }
+        let looked = self.look(place);
+        let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
+        let single = if is_folder { None } else { Some(self.single(place, looked, &mut each)?) };
+        // An existing entry needs no check of its root: listing a large root for each new file would dominate the work, and
+        // slow down the program that creates the files.
+        let is_there = single.as_ref().is_some_and(|it| it.entries > 0);
+        if !is_there && check_root(root)? {
+            return Ok(inconclusive(root, "is empty"));
+        }
+        match single {
+            Some(_) if !is_there && !self.is_same_root() => {
+                *self = Looks::new(root, rules);
+                Ok(inconclusive(root, "was replaced while it was scanned"))
+            }
+            Some(report) => Ok(report),
+            None => walk_folders(root, rules, Some(place), leash, each),
+        }
+    }
+
+    /// Returns the metadata of one entry, through no symbolic link.
+    fn look(&mut self, relative: &Path) -> io::Result<Metadata> {
+        let folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => Folder::root(self.root)?,
+        };
+        self.folder.insert(folder).metadata(relative)
+    }
+
+    /// Returns whether the folder held open is still the root: a volume may have been mounted over it.
+    fn is_same_root(&self) -> bool {
+        self.folder.as_ref().is_some_and(|it| it.is_at(self.root))
+    }
+
+    /// Walks a single file and lists nothing else: the watcher asks for thousands of these.
+    fn single(
+        &mut self,
+        relative: &Path,
+        looked: io::Result<Metadata>,
+        mut each: impl FnMut(FoundFile),
+    ) -> Result<WalkReport> {
+        let (root, rules) = (self.root, self.rules);
+        let mut report = WalkReport { complete: true, ..WalkReport::default() };
+        if relative.ancestors().any(|it| rules.excludes(&root.join(it))) || self.is_ignored(relative)? {
+            return Ok(report);
+        }
+        match looked {
+            Ok(metadata) => {
+                report.entries = 1;
+                each(rules.found(root, relative, &Status::from(&metadata)));
+            }
+            // A symbolic link on the way counts as gone: entries behind it do not belong to the root.
+            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
+            Err(error) => {
+                let sentence = explain(root, relative, &error);
+                report.problems.push(WalkProblem { path: relative.to_path_buf(), sentence });
+                report.unreadable.push(relative.to_path_buf());
+            }
+        }
+        Ok(report)
+    }
+
+    fn is_ignored(&mut self, relative: &Path) -> Result<bool> {
+        let matcher = match self.matcher.take() {
+            Some(matcher) => matcher,
+            None => self.rules.matcher(self.root)?,
+        };
+        Ok(self.matcher.insert(matcher).hides(relative, false))
+    }
+}
+
+fn walk_folders(
+    root: &Path,
+    rules: &Rules,
+    within: Option<&Path>,
+    leash: &Leash,
+    mut each: impl FnMut(FoundFile),
+) -> Result<WalkReport> {
+    let walk = Walk::new(root, rules, leash)?;
+    let builder = walk.builder(within);
+    let mut entries = 0;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let walk = &walk;
+        scope.spawn(move || builder.build_parallel().run(|| walk.visitor(sender.clone())));
+        for found in receiver {
+            entries += 1;
+            each(found);
+        }
+    });
+    walk.report(entries)
+}
+
+/// Returns the report for a place that does not respond. It is not read, because that would block the walk.
+fn silent(root: &Path, place: &Path) -> WalkReport {
+    let problem = WalkProblem { path: place.to_path_buf(), sentence: explain_silence(&root.join(place)) };
+    let unreadable = vec![place.to_path_buf()];
+    WalkReport { complete: true, problems: vec![problem], unreadable, ..WalkReport::default() }
+}
+
+fn explain_silence(place: &Path) -> String {
+    format!("`{}` does not answer; nothing of it was deleted from the index", place.display())
+}
+
+/// Returns an incomplete report. A missing file proves nothing here: an unmounted volume leaves an empty folder behind, and
+/// that must not look as if one file had gone.
+fn inconclusive(root: &Path, why: &str) -> WalkReport {
+    let sentence = format!("`{}` {why}", root.display());
+    WalkReport { problems: vec![WalkProblem { path: PathBuf::new(), sentence }], ..WalkReport::default() }
+}
+
+/// Returns whether the root is empty.
+fn check_root(root: &Path) -> Result<bool> {
+    if !root.metadata().at("read", root)?.is_dir() {
+        return Err(Error::invalid(format!("`{}` is not a folder", root.display())));
+    }
+    Ok(root.read_dir().at("read", root)?.next().is_none())
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    folder: Folder,
+    rules: &'a Rules,
+    leash: &'a Leash,
+    failures: Mutex<Failures>,
+    visible: Arc<Visible>,
+    /// Folders that were skipped because they do not respond.
+    passed_over: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+#[derive(Default)]
+struct Failures {
+    problems: Vec<WalkProblem>,
+    unreadable: BTreeSet<PathBuf>,
+    /// The root itself could not be listed.
+    root: Option<Error>,
+}
+
+/// The folder of the last entry of a thread; the next entry is mostly in the same one.
+type Last = Option<(PathBuf, Folder)>;
+
+impl<'a> Walk<'a> {
+    fn new(root: &'a Path, rules: &'a Rules, leash: &'a Leash) -> Result<Walk<'a>> {
+        let folder = Folder::root(root).at("read", root)?;
+        let visible = Arc::new(rules.matcher(root)?);
+        Ok(Walk { root, folder, rules, leash, failures: Mutex::default(), visible, passed_over: Arc::default() })
+    }
+
+    fn builder(&self, within: Option<&Path>) -> WalkBuilder {
+        let mut builder = WalkBuilder::new(self.root);
+        // The crate must not read rule files itself.
+        builder.standard_filters(false).follow_links(false).same_file_system(false);
+        builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
+        let (root, rules, visible) = (self.root.to_path_buf(), self.rules.clone(), self.visible.clone());
+        // Even a walk of a subfolder starts at the root, so that the ignore files on the way apply.
+        let within = within.map(|it| root.join(it));
+        let passed_over = self.passed_over.clone();
+        builder.filter_entry(move |entry| {
+            let path = entry.path();
+            let is_dir = entry.file_type().is_some_and(|it| it.is_dir());
+            let on_the_way = within.as_ref().is_none_or(|it| it.starts_with(path) || path.starts_with(it));
+            let is_left_out = || rules.excludes(path) || visible.hides_entry(path, is_dir);
+            let is_seen = on_the_way && (entry.depth() == 0 || !is_left_out());
+            let is_silent = is_seen && is_dir && unresponsive::holds(path);
+            if is_silent {
+                passed_over.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
+            }
+            is_seen && !is_silent
+        });
+        builder
+    }
+
+    fn visitor<'s>(
+        &'s self,
+        sender: SyncSender<FoundFile>,
+    ) -> Box<dyn FnMut(Result<DirEntry, ignore::Error>) -> WalkState + Send + 's> {
+        let mut last = None;
+        Box::new(move |entry| {
+            if !self.leash.step() {
+                return WalkState::Quit;
+            }
+            match entry {
+                Ok(entry) => {
+                    if let Some(found) = self.found(&entry, &mut last)
+                        && sender.send(found).is_err()
+                    {
+                        return WalkState::Quit;
+                    }
+                }
+                Err(error) => self.note(&error),
+            }
+            WalkState::Continue
+        })
+    }
+
+    fn found(&self, entry: &DirEntry, last: &mut Last) -> Option<FoundFile> {
+        if entry.file_type().is_some_and(|it| it.is_dir()) {
+            return None;
+        }
+        let relative = entry.path().strip_prefix(self.root).ok()?;
+        let (parent, name) = (relative.parent()?, relative.file_name()?);
+        let folder = match self.open(parent, last) {
+            Ok(folder) => folder,
+            Err(error) => {
+                self.miss(parent, error);
+                return None;
+            }
+        };
+        match folder.status(name) {
+            // It was a file when it was listed and is a folder now: the next event or walk finds its files.
+            Ok(status) if status.kind().is_dir() => None,
+            Ok(status) => Some(self.rules.found(self.root, relative, &status)),
+            Err(error) => {
+                self.miss(relative, error);
+                None
+            }
+        }
+    }
+
+    fn open<'l>(&self, relative: &Path, last: &'l mut Last) -> io::Result<&'l Folder> {
+        // Comparing bytes is many times faster than comparing components.
+        let kept = last.take().filter(|(path, _)| path.as_os_str() == relative.as_os_str());
+        let kept = match kept {
+            Some(kept) => kept,
+            None => (relative.to_path_buf(), self.folder.beneath(relative)?),
+        };
+        Ok(&last.insert(kept).1)
+    }
+
+    fn miss(&self, relative: &Path, error: io::Error) {
+        let err = Box::new(ignore::Error::Io(error));
+        self.note(&ignore::Error::WithPath { path: self.root.join(relative), err });
+    }
+
+    /// Records a failure: entries at its path were missed.
+    fn note(&self, error: &ignore::Error) {
+        if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
+            return;
+        }
+        let path = path_of(error).unwrap_or(self.root);
+        let relative = path.strip_prefix(self.root).unwrap_or(Path::new(""));
+        if relative.as_os_str().is_empty() {
+            let error = error.io_error().map_or_else(
+                || Error::internal(format!("cannot read `{}`: {error}", self.root.display())),
+                |it| Error::io("read", self.root, it),
+            );
+            self.failures().root.get_or_insert(error);
+            return;
+        }
+        self.note_at(relative, true, || match error.io_error() {
+            Some(error) => explain(self.root, relative, error),
+            None => format!("cannot read `{}`: {error}", path.display()),
+        });
+    }
+
+    /// Records a problem at a place, with this sentence if the place is still below the root. `hides` means that entries
+    /// there were missed.
+    fn note_at(&self, relative: &Path, hides: bool, sentence: impl FnOnce() -> String) {
+        match self.broken_at(relative) {
+            Some((_, broken)) if is_gone(&broken) => {}
+            Some((place, broken)) => self.record(place, explain(self.root, place, &broken), true),
+            None => self.record(relative, sentence(), hides),
+        }
+    }
+
+    /// Returns where the path breaks off by now, if it leads out of the root or does not exist. The names from there on may
+    /// come from outside the root, and must not be reported.
+    fn broken_at<'p>(&self, relative: &'p Path) -> Option<(&'p Path, io::Error)> {
+        let error = self.folder.metadata(relative).err()?;
+        if !is_gone(&error) && error.raw_os_error() != Some(libc::ELOOP) {
+            return None;
+        }
+        let way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
+        way.into_iter().rev().find_map(|it| {
+            let error = self.folder.beneath(it).err()?;
+            // The parent may have become a link after it was checked; then the parent is reported.
+            let place = if is_gone(&error) || self.has(it) { it } else { it.parent()? };
+            Some((place, error))
+        })
+    }
+
+    /// Returns whether a folder within the root has an entry of this name. An entry in the root itself cannot come from
+    /// elsewhere.
+    fn has(&self, relative: &Path) -> bool {
+        let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
+        parent.as_os_str().is_empty() || self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok())
+    }
+
+    fn record(&self, place: &Path, sentence: String, hides: bool) {
+        let mut failures = self.failures();
+        if hides && !failures.unreadable.insert(place.to_path_buf()) {
+            // A folder is reported once, not for each of its entries.
+            return;
+        }
+        if failures.problems.len() < MAX_PROBLEMS {
+            failures.problems.push(WalkProblem { path: place.to_path_buf(), sentence });
+        }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(self, entries: u64) -> Result<WalkReport> {
+        // If not, its folders were listed in one folder and opened in the other.
+        let is_same = self.folder.is_at(self.root);
+        if !is_same {
+            let sentence = format!("`{}` was replaced while it was walked", self.root.display());
+            self.record(Path::new(""), sentence, false);
+        }
+        for place in std::mem::take(&mut *self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)) {
+            self.record(place.strip_prefix(self.root).unwrap_or(&place), explain_silence(&place), true);
+        }
+        for (place, sentence) in self.visible.take_problems() {
+            self.note_at(place.strip_prefix(self.root).unwrap_or(&place), false, || sentence);
+        }
+        let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = failures.root {
+            return Err(error);
+        }
+        let complete = is_same && !self.leash.is_stopped();
+        let unreadable = failures.unreadable.into_iter().collect();
+        Ok(WalkReport { complete, entries, problems: failures.problems, unreadable })
+    }
+}
+
+/// Passes every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
+/// those at or below that path relative to the root. Stops when `each` returns false. Unreadable and unresponsive folders
+/// are skipped, and not even opened: the walks of `ignore` open a folder before they call the filter.
+pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl FnMut(&Path) -> bool) -> Result<()> {
+    let (matcher, start) = (rules.matcher(root)?, root.join(within));
+    let is_visible = |folder: &Path| {
+        let on_the_way = start.starts_with(folder) || folder.starts_with(&start);
+        on_the_way && !rules.excludes(folder) && !matcher.hides_entry(folder, true)
+    };
+    let mut left = vec![root.to_path_buf()];
+    while let Some(folder) = left.pop() {
+        if folder.starts_with(&start) && !each(&folder) {
+            break;
+        }
+        let Ok(entries) = folder.read_dir() else { continue };
+        for path in entries.flatten().filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path()) {
+            if is_visible(&path) && !unresponsive::holds(&path) {
+                left.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
+    if error.raw_os_error() == Some(libc::ENAMETOOLONG) {
+        return explain_length(&root.join(relative));
+    }
+    if error.raw_os_error() == Some(libc::ELOOP) {
+        let path = root.join(relative);
+        return format!("`{}` became a link or a file while it was walked; the next walk tries again", path.display());
+    }
+    let sentence = format!("cannot read `{}`: {error}", root.join(relative).display());
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return format!("{sentence}; let vic read it (chmod), or leave it out with a line in .vicignore");
+    }
+    sentence
+}
+
+/// Names the beginning of a path that is too long to be readable.
+fn explain_length(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let begin: String = text.chars().take(SHOWN).collect();
+    format!(
+        "nothing below `{begin}`... can be opened or watched where its path has more than {} bytes; move or rename folders \
+         on the way, or leave it out with a line in .vicignore; all else is indexed and watched",
+        libc::PATH_MAX - 1
+    )
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } => path_of(err),
+        _ => None,
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,356 @@
+//! Watcher: reports changes below the roots between two walks.
+//!
+//! Events are hints, fast and cheap rather than complete: the receiver of a [`Change`] checks the disk again. Anything that
+//! cannot be reported as single changes (queue overflow, changed ignore rules, a lagging receiver) becomes one
+//! [`ChangeKind::Rescan`]. The watcher reads no content and keeps no list of files.
+//!
+//! One thread takes events off the kernel's queue (`inotify`); another does the rest (`engine`). It keeps every visible
+//! folder watched (`folders`), debounces events (`quiet`), turns them into changes (`root`) and queues these for the
+//! receiver (`backlog`). A heartbeat through the kernel's queue (`pulse`) shows that both threads are alive.
+
+mod backlog;
+mod engine;
+mod watch_set;
+mod inotify;
+mod inotify_limits;
+mod overflow;
+mod heartbeat;
+mod debounce;
+mod watched_root;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+
+use crate::error::{Error, IoContext, Result};
+use crate::files::walk_watchdog::{LOOK, Movement};
+use crate::files::watch::backlog::Backlog;
+use crate::files::watch::engine::{Engine, Message};
+use crate::files::watch::heartbeat::Pulse;
+use crate::files::watch::inotify::Inotify;
+use crate::files::{Leash, Rules};
+use crate::machine::{self, Disk};
+use crate::model::RootId;
+
+pub use crate::files::watch::heartbeat::Barrier;
+
+/// Events queued while new folders are being watched: as many as the kernel itself keeps. Beyond it comes a rescan.
+const EVENTS_AHEAD: usize = 16_384;
+
+/// Pause before the next attempt to send a message to the thread while its queue is full.
+const FULL_PAUSE: Duration = Duration::from_millis(20);
+
+/// A change of one root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The root.
+    pub root_id: RootId,
+    /// What happened.
+    pub kind: ChangeKind,
+}
+
+/// What changed. Paths are relative to the root.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// This file or folder is new or different. A folder has to be walked: files may have been created in it before it was
+    /// watched.
+    Touched(PathBuf),
+    /// This file or folder is gone, with everything below it.
+    Removed(PathBuf),
+    /// This file or folder has moved, with everything below it. A [`ChangeKind::Touched`] of `to` follows.
+    Renamed {
+        /// Where it was.
+        from: PathBuf,
+        /// Where it is.
+        to: PathBuf,
+    },
+    /// Anything may have changed: walk the root, then call [`Watcher::made_up`].
+    Rescan,
+}
+
+/// Changes that go together, and the barriers behind them.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// To be signalled once all changes of this and earlier batches are processed.
+    pub barriers: Vec<Barrier>,
+}
+
+/// Why a root is not watched, or not everywhere, with a hint. It is still walked periodically.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchProblem(
+    /// One or two sentences for the status.
+    pub String,
+);
+
+/// Counters of a watcher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Folders that are watched.
+    pub folders: u64,
+    /// Folders that should be watched but cannot.
+    pub missing: u64,
+    /// How often the queue of events overflowed.
+    pub overflows: u64,
+    /// How often every root was rescanned because of that.
+    pub rescans: u64,
+}
+
+/// Watches roots until it is dropped.
+pub struct Watcher {
+    messages: SyncSender<Message>,
+    shared: Arc<Shared>,
+    backlog: Arc<Backlog>,
+}
+
+/// State shared between the watching threads and the callers.
+struct Shared {
+    states: Mutex<HashMap<RootId, RootState>>,
+    counts: Mutex<WatchCounts>,
+    pulse: Pulse,
+    closed: AtomicBool,
+    /// Why no more events arrive; `None` while they do.
+    failure: Mutex<Option<String>>,
+}
+
+/// The state of a root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct RootState {
+    /// Whether every visible folder is watched.
+    whole: bool,
+    /// Whether other machines may change it without an event.
+    remote: bool,
+    problem: Option<WatchProblem>,
+    /// Whether its watch has ended because the folder was deleted, moved or unmounted.
+    ended: bool,
+    /// Losses of events so far, those for which a rescan was requested, and those for which it was made.
+    lost: u64,
+    promised: u64,
+    made_up: u64,
+}
+
+impl Watcher {
+    /// Starts without watching any root. Changes come in batches, at most one every 100 ms. While `sender` is full they
+    /// queue up here; too many become a [`ChangeKind::Rescan`].
+    ///
+    /// # Errors
+    /// When the operating system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
+    pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
+        let kernel = Inotify::open().map_err(inotify_limits::refused)?;
+        let pulse = Pulse::new().map_err(Error::internal)?;
+        let beats = kernel.watch_link(&pulse.path()).map_err(inotify_limits::refused)?;
+        let backlog = Backlog::start(sender)?;
+        let shared = Arc::new(Shared::new(pulse));
+        let (messages, inbox) = sync_channel(EVENTS_AHEAD);
+        let (queue, events, reader) = (kernel.clone(), messages.clone(), shared.clone());
+        spawn("vic-events", move || read(&queue, &events, &reader))?;
+        let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
+        let last = Last(shared.clone());
+        spawn("vic-watch", move || {
+            // It reads each place where something happened at the lowest disk priority.
+            machine::step_back(Disk::Last);
+            let _last = last;
+            engine.run(&inbox, &handed_on, beats);
+        })?;
+        Ok(Watcher { messages, shared, backlog })
+    }
+
+    /// Watches a root with all its visible folders; folders that are already watched stay so. Blocks while it lists them.
+    /// [`Watcher::problem`] reports what cannot be watched, except unreadable folders: those the walk reports.
+    ///
+    /// # Errors
+    /// With cause and hint; the root is not watched then. If a disk does not respond, the watching thread holds `leash`,
+    /// which has made a step, until it does.
+    pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<Leash>) -> Result<(), WatchProblem> {
+        let ended = || WatchProblem("watching has ended; restart the daemon".into());
+        let (reply, answer) = sync_channel(1);
+        let mut message = Message::Add { root_id, path: path.into(), leash: leash.clone(), reply };
+        let mut movement = Movement::from(self.work());
+        self.check_movement(&mut movement)?;
+        while let Err(refused) = self.messages.try_send(message) {
+            let TrySendError::Full(back) = refused else { return Err(ended()) };
+            self.check_movement(&mut movement)?;
+            std::thread::sleep(FULL_PAUSE);
+            message = back;
+        }
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+                Err(RecvTimeoutError::Timeout) => self.check_movement(&mut movement)?,
+            }
+        }
+    }
+
+    /// Reports the watcher as dead when it makes no progress: a thread blocked by one disk sees no events of the others.
+    fn check_movement(&self, movement: &mut Movement) -> Result<(), WatchProblem> {
+        if movement.has_ended(self.work()) {
+            self.shared.fail("it waits for a disk that does not answer");
+        }
+        self.failure().map_or(Ok(()), |why| Err(WatchProblem(format!("the watcher is dead: {why}"))))
+    }
+
+    /// Stops watching a root; does nothing when it is not watched.
+    pub fn remove(&self, root_id: RootId) {
+        // If the thread has ended, nothing is watched. If its queue is full, waiting could block for ever.
+        if let Err(TrySendError::Full(_)) = self.messages.try_send(Message::Remove(root_id)) {
+            self.shared.fail("it is too far behind to accept messages");
+        }
+        self.shared.states().remove(&root_id);
+    }
+
+    /// Returns whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing ones again.
+    pub fn is_whole(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.whole)
+    }
+
+    /// Returns whether events report every change of a root: it is fully watched, and no other machine can write to it.
+    pub fn tells_all(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.whole && !it.remote)
+    }
+
+    /// Returns whether the watch of a root has ended with its folder; [`Watcher::add`] starts a new one.
+    pub fn has_lost_sight(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.ended)
+    }
+
+    /// Returns the problem of a watched root, e.g. the limit of watches, or lost events.
+    pub fn problem(&self, root_id: RootId) -> Option<WatchProblem> {
+        let states = self.shared.states();
+        let state = states.get(&root_id)?;
+        if state.made_up < state.lost {
+            return Some(WatchProblem(explain_loss()));
+        }
+        state.problem.clone()
+    }
+
+    /// Records that a root was walked after a [`ChangeKind::Rescan`].
+    pub fn made_up(&self, root_id: RootId) {
+        if let Some(state) = self.shared.states().get_mut(&root_id) {
+            state.made_up = state.promised;
+        }
+    }
+
+    /// Signals `barrier` once everything that has happened until now is handed on in earlier batches.
+    pub fn reach(&self, barrier: Barrier) {
+        self.shared.pulse.beat(Some(barrier));
+    }
+
+    /// Sends a heartbeat.
+    pub fn beat(&self) {
+        self.shared.pulse.beat(None);
+    }
+
+    /// Returns a counter that changes with every heartbeat or other activity of the watching thread.
+    pub fn work(&self) -> u64 {
+        self.shared.pulse.work()
+    }
+
+    /// Returns the time since the last heartbeat.
+    pub fn pulse_age(&self) -> Duration {
+        self.shared.pulse.age()
+    }
+
+    /// Returns why no more events arrive, if that is known.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure().clone()
+    }
+
+    /// Ends the watching thread, as a defect would.
+    #[cfg(test)]
+    pub(crate) fn die(&self) {
+        self.messages.send(Message::Close).unwrap();
+    }
+
+    /// Returns the counters over all roots.
+    pub fn counts(&self) -> WatchCounts {
+        *self.shared.counts()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.backlog.close();
+        self.shared.closed.store(true, Ordering::Relaxed);
+        // Pending barriers will never be reached; dropping them ends the wait.
+        drop(self.shared.pulse.lost());
+        // Fails when the thread has ended; if the queue is full, the thread ends when it checks the flag.
+        let _ = self.messages.try_send(Message::Close);
+        // Wakes the reading thread, which waits for an event.
+        self.shared.pulse.beat(None);
+    }
+}
+
+impl Shared {
+    fn new(pulse: Pulse) -> Shared {
+        Shared {
+            states: Mutex::default(),
+            counts: Mutex::default(),
+            pulse,
+            closed: AtomicBool::new(false),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Records why no more events arrive; the first cause counts.
+    fn fail(&self, why: &str) {
+        if !self.closed.load(Ordering::Relaxed) {
+            self.failure().get_or_insert_with(|| why.to_string());
+        }
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ignores poison: a panic leaves the states intact.
+    fn states(&self) -> MutexGuard<'_, HashMap<RootId, RootState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counts(&self) -> MutexGuard<'_, WatchCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Records the end of the watching thread when dropped.
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.fail("the watching thread has ended");
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
+    spawned.map(drop).at("start a thread for", Path::new(name))
+}
+
+/// Takes events off the kernel's queue. It may block on the other thread; an overflow meanwhile is reported.
+fn read(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
+    let outcome =
+        kernel.read(|event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());
+    if let Err(error) = outcome {
+        tracing::warn!("the queue of file events cannot be read: {error}");
+        shared.fail(&format!("the queue of file events cannot be read: {error}"));
+    }
+}
+
+fn explain_loss() -> String {
+    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap_or_default();
+    format!(
+        "file events were lost: more than fs.inotify.max_queued_events ({}) came at once; every root is being walked once to \
+         make up for them; if it happens often: sysctl fs.inotify.max_queued_events=131072",
+        limit.trim()
+    )
+}
+
+#[cfg(test)]
+mod tests;

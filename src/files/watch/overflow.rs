@@ -1,0 +1,82 @@
+//! Lost events, and when to rescan because of them. Pure: the time is a parameter.
+
+use std::time::{Duration, Instant};
+
+use crate::files::watch::debounce::QUIET;
+
+/// Shortest time between two rescans for lost events: a machine that loses events is busy already.
+const SPACING: Duration = Duration::from_secs(10);
+
+/// Whether, and when, a rescan is due.
+#[derive(Default)]
+pub(super) struct Losses {
+    due: Option<Instant>,
+    last: Option<Instant>,
+    /// How often events were lost.
+    pub(super) overflows: u64,
+}
+
+impl Losses {
+    /// Records a loss. Further losses before the rescan are covered by it.
+    pub(super) fn note(&mut self, now: Instant) {
+        self.overflows += 1;
+        let earliest = self.last.map_or(now, |last| last + SPACING);
+        self.due.get_or_insert(earliest.max(now + QUIET));
+    }
+
+    /// Returns whether a rescan is pending.
+    pub(super) fn is_open(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// Returns true once when the rescan is due.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now) && self.take_now(now)
+    }
+
+    /// Returns true once if a rescan is pending, whatever the time, because a caller waits.
+    pub(super) fn take_now(&mut self, now: Instant) -> bool {
+        let open = self.due.take().is_some();
+        if open {
+            self.last = Some(now);
+        }
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loses events at these tenths of a second; checks the tenths of the rescans.
+    fn check(lost: &[u64], expected: &[u64]) {
+        let (mut losses, begin) = (Losses::default(), Instant::now());
+        let walks = (0..400).filter(|tenth| {
+            let now = begin + Duration::from_millis(100 * tenth);
+            if lost.contains(tenth) {
+                losses.note(now);
+            }
+            losses.take_due(now)
+        });
+        assert_eq!(walks.collect::<Vec<_>>(), expected, "{lost:?}");
+    }
+
+    #[test]
+    fn losses_rescan_once_per_burst_and_ten_seconds_apart() {
+        check(&[0], &[5]);
+        check(&[0, 1, 2, 3, 4], &[5]);
+        check(&[0, 10, 20, 30], &[5, 105]);
+        check(&[0, 200], &[5, 205]);
+        check(&(0..300).collect::<Vec<_>>(), &[5, 105, 205, 305]);
+    }
+
+    #[test]
+    fn take_now_ignores_rescan_interval() {
+        let (mut losses, now) = (Losses::default(), Instant::now());
+        assert!(!losses.take_now(now));
+        losses.note(now);
+        assert!(losses.take_now(now) && !losses.is_open());
+        losses.note(now);
+        assert!(losses.take_now(now));
+    }
+}

@@ -1,0 +1,462 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+use rustix::fs::inotify::ReadFlags;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::oneshot;
+
+use crate::files::walk::tests::config;
+use crate::files::watch::inotify::{Descriptor, Event, Kernel, Refusal};
+use crate::files::watch::*;
+
+/// A change must be reported within 2 s. The machine may be busy with other tests, so tests wait for twice as long.
+const DUE: Duration = Duration::from_secs(2);
+
+struct Scene {
+    dir: tempfile::TempDir,
+    watcher: Watcher,
+    receiver: Receiver<Batch>,
+    seen: Vec<ChangeKind>,
+}
+
+impl Scene {
+    fn new(files: &[&str]) -> Scene {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        let (sender, receiver) = channel(64);
+        let watcher = Watcher::start(Rules::new(&config()).unwrap(), sender).unwrap();
+        watcher.add(7, dir.path(), &Arc::default()).unwrap();
+        Scene { dir, watcher, receiver, seen: Vec::new() }
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.dir.path().join(relative)
+    }
+
+    /// Waits until `kind` has been reported, at most twice as long as it is due.
+    fn expect(&mut self, kind: &ChangeKind) {
+        let end = Instant::now() + 2 * DUE;
+        while !self.seen.contains(kind) {
+            assert!(Instant::now() < end, "{kind:?} did not come, but {:?}", self.seen);
+            match self.receiver.try_recv() {
+                Ok(batch) => self.receive(batch),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn receive(&mut self, batch: Batch) {
+        self.seen.extend(batch.changes.into_iter().inspect(|it| assert_eq!(it.root_id, 7)).map(|it| it.kind));
+        batch.barriers.into_iter().for_each(|it| it.send(()).unwrap());
+    }
+
+    /// Waits until everything that happened before is reported; returns the changes since the last call.
+    fn reach(&mut self) -> Vec<ChangeKind> {
+        let (barrier, mut reached) = oneshot::channel();
+        self.watcher.reach(barrier);
+        while reached.try_recv().is_err() {
+            let batch = self.receiver.blocking_recv().unwrap();
+            self.receive(batch);
+        }
+        std::mem::take(&mut self.seen)
+    }
+
+    fn expect_touched(&mut self, relative: &str) {
+        self.expect(&ChangeKind::Touched(relative.into()));
+    }
+
+    fn expect_removed(&mut self, relative: &str) {
+        self.expect(&ChangeKind::Removed(relative.into()));
+    }
+}
+
+#[test]
+fn create_modify_rename_and_delete_are_reported_in_time() {
+    let mut scene = Scene::new(&["old.txt", "move.txt", "gone.txt"]);
+    let start = Instant::now();
+    fs::write(scene.path("new.txt"), "x").unwrap();
+    fs::write(scene.path("old.txt"), "more").unwrap();
+    fs::rename(scene.path("move.txt"), scene.path("moved.txt")).unwrap();
+    fs::remove_file(scene.path("gone.txt")).unwrap();
+    scene.expect_touched("new.txt");
+    scene.expect_touched("old.txt");
+    scene.expect(&ChangeKind::Renamed { from: "move.txt".into(), to: "moved.txt".into() });
+    scene.expect_touched("moved.txt");
+    scene.expect_removed("gone.txt");
+    assert!(start.elapsed() < DUE, "{:?}", start.elapsed());
+}
+
+#[test]
+fn new_nested_folders_and_their_files_are_reported() {
+    let mut scene = Scene::new(&["a.txt"]);
+    fs::create_dir_all(scene.path("n/e/s/t")).unwrap();
+    fs::write(scene.path("n/e/s/t/early.txt"), "x").unwrap();
+    scene.expect_touched("n");
+    fs::write(scene.path("n/e/s/t/late.txt"), "x").unwrap();
+    scene.expect_touched("n/e/s/t/late.txt");
+}
+
+#[test]
+fn renamed_folder_is_one_rename_and_stays_watched() {
+    let mut scene = Scene::new(&["d/a.txt", "d/b.txt"]);
+    fs::rename(scene.path("d"), scene.path("e")).unwrap();
+    scene.expect(&ChangeKind::Renamed { from: "d".into(), to: "e".into() });
+    fs::write(scene.path("e/a.txt"), "more").unwrap();
+    scene.expect_touched("e/a.txt");
+    assert!(!scene.seen.iter().any(|it| matches!(it, ChangeKind::Removed(_))), "{:?}", scene.seen);
+}
+
+#[test]
+fn save_by_rename_is_touched_and_never_removed() {
+    let mut scene = Scene::new(&["doc.txt"]);
+    fs::write(scene.path(".doc.swp"), "new text").unwrap();
+    fs::rename(scene.path(".doc.swp"), scene.path("doc.txt")).unwrap();
+    scene.expect_touched("doc.txt");
+    assert!(!scene.seen.contains(&ChangeKind::Removed("doc.txt".into())));
+}
+
+#[test]
+fn ignored_paths_are_silent_and_rule_change_rescans() {
+    let mut scene = Scene::new(&["a.txt", "skip/b.txt"]);
+    fs::write(scene.path(".gitignore"), "skip/\n").unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    fs::write(scene.path("skip/b.txt"), "more").unwrap();
+    fs::write(scene.path(".hidden"), "x").unwrap();
+    fs::write(scene.path("a.txt"), "more").unwrap();
+    scene.expect_touched("a.txt");
+    fs::remove_file(scene.path("a.txt")).unwrap();
+    scene.expect_removed("a.txt");
+    let loud = scene.seen.iter().find(|it| match it {
+        ChangeKind::Touched(path) | ChangeKind::Removed(path) => path != Path::new("a.txt"),
+        _ => false,
+    });
+    assert_eq!(loud, None);
+}
+
+#[test]
+fn folder_moved_out_is_removed() {
+    let mut scene = Scene::new(&["d/a.txt"]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::rename(scene.path("d"), elsewhere.path().join("d")).unwrap();
+    scene.expect_removed("d");
+    scene.watcher.remove(7);
+    scene.watcher.remove(7);
+    assert_eq!(scene.watcher.problem(7), None);
+}
+
+#[test]
+fn removed_nested_root_stays_watched_by_parent() {
+    let mut scene = Scene::new(&["child/deep/a.txt"]);
+    scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
+    scene.watcher.remove(8);
+    scene.expect_touched("child");
+    fs::write(scene.path("child/deep/a.txt"), "more").unwrap();
+    scene.expect_touched("child/deep/a.txt");
+}
+
+#[test]
+fn folder_moved_in_is_watched_recursively() {
+    let mut scene = Scene::new(&["a.txt"]);
+    let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
+    fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
+    fs::write(elsewhere.path().join("d/e/f.txt"), "x").unwrap();
+    fs::rename(elsewhere.path().join("d"), scene.path("d")).unwrap();
+    scene.expect_touched("d");
+    fs::write(scene.path("d/e/f.txt"), "more").unwrap();
+    scene.expect_touched("d/e/f.txt");
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    scene.expect_removed("d");
+    scene.seen.clear();
+    fs::create_dir(scene.path("d")).unwrap();
+    scene.expect_touched("d");
+    fs::write(scene.path("d/again.txt"), "x").unwrap();
+    scene.expect_touched("d/again.txt");
+}
+
+#[test]
+fn folder_no_longer_ignored_is_watched() {
+    let mut scene = Scene::new(&[".vicignore", "skip/deep/b.txt"]);
+    fs::write(scene.path(".vicignore"), "skip/").unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    fs::remove_file(scene.path(".vicignore")).unwrap();
+    scene.seen.clear();
+    scene.expect(&ChangeKind::Rescan);
+    fs::write(scene.path("skip/deep/b.txt"), "more").unwrap();
+    scene.expect_touched("skip/deep/b.txt");
+}
+
+#[test]
+fn barrier_follows_all_earlier_changes() {
+    let mut scene = Scene::new(&["d/a.txt", "b.txt", "c.txt"]);
+    for round in 0..20 {
+        fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
+        fs::write(scene.path(&format!("d/new-{round}.txt")), "x").unwrap();
+        let seen = scene.reach();
+        assert!(seen.contains(&ChangeKind::Touched("d/a.txt".into())), "round {round}: {seen:?}");
+        assert!(seen.contains(&ChangeKind::Touched(format!("d/new-{round}.txt").into())), "round {round}: {seen:?}");
+    }
+    fs::rename(scene.path("b.txt"), scene.path("e.txt")).unwrap();
+    fs::remove_file(scene.path("c.txt")).unwrap();
+    let renamed = ChangeKind::Renamed { from: "b.txt".into(), to: "e.txt".into() };
+    let seen = scene.reach();
+    assert!(seen.contains(&renamed) && seen.contains(&ChangeKind::Removed("c.txt".into())), "{seen:?}");
+    assert_eq!(scene.reach(), []);
+}
+
+#[test]
+fn reading_files_causes_no_changes() {
+    let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
+    let mut scene = Scene::new(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    for _ in 0..3 {
+        files.iter().for_each(|it| drop(fs::read(scene.path(it)).unwrap()));
+    }
+    assert_eq!(scene.reach(), []);
+    assert_eq!(scene.watcher.counts(), WatchCounts { folders: 8, ..WatchCounts::default() });
+}
+
+#[test]
+fn heartbeat_stops_when_watcher_dies() {
+    let scene = Scene::new(&["a.txt"]);
+    let beats = |watcher: &Watcher| {
+        let before = watcher.work();
+        watcher.beat();
+        let end = Instant::now() + DUE;
+        while watcher.work() == before && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        watcher.work() != before
+    };
+    assert!(beats(&scene.watcher) && beats(&scene.watcher));
+    assert!(scene.watcher.pulse_age() < DUE);
+    scene.watcher.die();
+    while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!beats(&scene.watcher));
+}
+
+#[test]
+fn replaced_root_is_watched_after_readding() {
+    let mut scene = Scene::new(&["files/a.txt"]);
+    let root = scene.path("files");
+    scene.watcher.add(7, &root, &Arc::default()).unwrap();
+    fs::rename(&root, scene.path("aside")).unwrap();
+    fs::create_dir(&root).unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    assert!(!scene.watcher.is_whole(7));
+    scene.watcher.add(7, &root, &Arc::default()).unwrap();
+    fs::write(root.join("b.txt"), "x").unwrap();
+    scene.expect_touched("b.txt");
+    fs::write(scene.path("aside/a.txt"), "y").unwrap();
+    assert!(!scene.reach().contains(&ChangeKind::Touched("a.txt".into())));
+}
+
+/// A kernel that refuses some folders.
+#[derive(Default)]
+struct Fake {
+    watched: BTreeMap<PathBuf, Descriptor>,
+    given: Descriptor,
+    denied: Vec<PathBuf>,
+    limit: usize,
+    remote: Option<PathBuf>,
+}
+
+impl Kernel for Fake {
+    fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
+        if self.denied.iter().any(|it| it == folder) {
+            return Err(Refusal::Denied);
+        }
+        if self.watched.len() == self.limit {
+            return Err(Refusal::Limit);
+        }
+        self.given += 1;
+        assert!(self.watched.insert(folder.into(), self.given).is_none(), "`{}` is watched twice", folder.display());
+        Ok(self.given)
+    }
+
+    fn unwatch(&mut self, watch: Descriptor) {
+        self.watched.retain(|_, it| *it != watch);
+    }
+
+    fn remote(&self, folder: &Path) -> Option<&'static str> {
+        (self.remote.as_deref() == Some(folder)).then_some("nfs")
+    }
+}
+
+struct Machine {
+    dir: tempfile::TempDir,
+    engine: Engine<Fake>,
+}
+
+impl Machine {
+    /// Creates folders below a root that is not added yet; the kernel refuses `denied` and grants `limit` watches.
+    fn new(folders: &[&str], denied: &[&str], limit: usize) -> Machine {
+        let dir = tempfile::tempdir().unwrap();
+        folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
+        let denied = denied.iter().map(|it| dir.path().join(it)).collect();
+        let fake = Fake { denied, limit, ..Fake::default() };
+        let shared = Arc::new(Shared::new(Pulse::new().unwrap()));
+        Machine { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), shared) }
+    }
+
+    fn kernel(&mut self) -> &mut Fake {
+        self.engine.folders.kernel_mut()
+    }
+
+    fn add(&mut self) -> Result<(), WatchProblem> {
+        let path = self.dir.path().to_path_buf();
+        self.engine.add(7, &path)
+    }
+
+    /// Simulates an event for an entry of a watched folder; without a name, for the folder itself.
+    fn happened(&mut self, what: ReadFlags, folder: &str, name: Option<&str>) {
+        let folder = self.dir.path().join(folder);
+        let watch = self.kernel().watched.iter().find(|it| *it.0 == folder).map_or(-1, |it| *it.1);
+        self.engine.take(Message::Event(Event { watch, what, cookie: 0, name: name.map(Into::into) }));
+    }
+
+    /// Compares the watched folders, and whether these are all.
+    fn check(&self, expected: &[&str], whole: bool) {
+        let kernel = self.engine.folders.kernel();
+        let relative = |it: &PathBuf| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap().to_string();
+        assert_eq!(kernel.watched.keys().map(relative).collect::<Vec<_>>(), expected);
+        assert_eq!(self.engine.shared.states()[&7].whole, whole);
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.engine.shared.states()[&7].problem.clone().map(|it| it.0)
+    }
+
+    fn due(&mut self) -> Vec<ChangeKind> {
+        let changes = self.engine.due(Instant::now() + DUE);
+        changes.into_iter().map(|it| it.kind).collect()
+    }
+}
+
+#[test]
+fn denied_folder_is_watched_once_readable() {
+    let mut machine = Machine::new(&["a/b", "c", "locked/d"], &["locked"], 99);
+    machine.add().unwrap();
+    // The listing runs as super-user here, so it goes on below the folder; for other users it would not.
+    machine.check(&["", "a", "a/b", "c", "locked/d"], false);
+    assert_eq!(machine.problem(), None, "the walk reports it");
+    assert!(!machine.engine.shared.states()[&7].ended, "the root itself is still watched");
+    machine.kernel().denied.clear();
+    machine.happened(ReadFlags::ATTRIB | ReadFlags::ISDIR, "", Some("locked"));
+    machine.check(&["", "a", "a/b", "c", "locked", "locked/d"], true);
+    assert_eq!(machine.due(), [ChangeKind::Touched("locked".into())]);
+}
+
+#[test]
+fn denied_root_is_a_problem() {
+    let mut machine = Machine::new(&[], &[""], 99);
+    let problem = machine.add().unwrap_err().0;
+    assert!(
+        problem.contains("permission denied") && problem.contains(machine.dir.path().to_str().unwrap()),
+        "{problem}"
+    );
+    machine.kernel().denied.clear();
+    machine.add().unwrap();
+    machine.check(&[""], true);
+}
+
+#[test]
+fn watch_limit_keeps_watches_and_adds_rest_later() {
+    let mut machine = Machine::new(&["a", "b", "c", "d"], &[], 3);
+    machine.add().unwrap();
+    assert_eq!(machine.engine.folders.kernel().watched.len(), 3);
+    let problem = machine.problem().unwrap();
+    for part in ["only 3 of 5 folders", "watch limit", "max_", "sysctl"] {
+        assert!(problem.contains(part), "{problem}");
+    }
+    assert!(!problem.contains("space"), "it is not a full disk: {problem}");
+    machine.kernel().limit = 99;
+    machine.add().unwrap();
+    machine.check(&["", "a", "b", "c", "d"], true);
+    assert_eq!(machine.problem(), None);
+}
+
+#[test]
+fn remote_file_system_is_watched_but_not_trusted() {
+    let mut machine = Machine::new(&["a", "share/b"], &[], 99);
+    machine.kernel().remote = Some(machine.dir.path().join("share"));
+    machine.add().unwrap();
+    machine.check(&["", "a", "share", "share/b"], true);
+    assert!(machine.engine.shared.states()[&7].remote);
+    let problem = machine.problem().unwrap();
+    assert!(problem.contains("share") && problem.contains("nfs") && problem.contains("VIC_POLL_SECONDS"), "{problem}");
+}
+
+#[test]
+fn ignored_folders_use_no_watch() {
+    let mut machine = Machine::new(&["a", "node_modules/x", ".git/objects", ".hidden"], &[], 99);
+    fs::write(machine.dir.path().join(".ignore"), "node_modules/").unwrap();
+    machine.add().unwrap();
+    machine.check(&["", "a"], true);
+    machine.happened(ReadFlags::CREATE | ReadFlags::ISDIR, "", Some("node_modules"));
+    machine.check(&["", "a"], true);
+}
+
+#[test]
+fn lost_events_renew_watches_and_rescan_once() {
+    let mut machine = Machine::new(&["old"], &[], 99);
+    machine.add().unwrap();
+    fs::rename(machine.dir.path().join("old"), machine.dir.path().join("new")).unwrap();
+    let now = Instant::now();
+    (0..3).for_each(|_| machine.engine.lose(now));
+    machine.check(&["", "old"], true);
+    assert_eq!(machine.due(), [ChangeKind::Rescan]);
+    machine.check(&["", "new"], true);
+    assert_eq!(machine.due(), []);
+    let counts = *machine.engine.shared.counts();
+    assert_eq!((counts.overflows, counts.rescans), (3, 1));
+    // A loss right after a rescan waits until the next one is due.
+    machine.engine.lose(now);
+    assert_eq!(machine.due(), []);
+    let later = Instant::now() + Duration::from_secs(15);
+    assert_eq!(machine.engine.due(later).len(), 1);
+}
+
+#[test]
+fn barrier_triggers_pending_rescan_at_once() {
+    let mut machine = Machine::new(&[], &[], 99);
+    machine.add().unwrap();
+    let now = Instant::now();
+    machine.engine.lose(now);
+    let changes: Vec<ChangeKind> = machine.engine.everything(now).into_iter().map(|it| it.kind).collect();
+    assert_eq!(changes, [ChangeKind::Rescan]);
+}
+
+#[test]
+fn deleted_root_is_watched_after_readding() {
+    let mut machine = Machine::new(&["a"], &[], 99);
+    machine.add().unwrap();
+    machine.happened(ReadFlags::DELETE_SELF, "", None);
+    machine.check(&[], false);
+    machine.add().unwrap();
+    machine.check(&["", "a"], true);
+    machine.engine.take(Message::Remove(7));
+    assert!(machine.engine.folders.kernel().watched.is_empty());
+}
+
+#[test]
+fn move_self_event_causes_no_change() {
+    let mut machine = Machine::new(&["a"], &[], 99);
+    machine.add().unwrap();
+    machine.happened(ReadFlags::MOVE_SELF, "a", None);
+    assert_eq!(machine.due(), []);
+}
+
+#[test]
+fn folder_below_mount_is_watched_after_unmount() {
+    let mut machine = Machine::new(&["m/below"], &[], 99);
+    machine.add().unwrap();
+    machine.happened(ReadFlags::UNMOUNT, "m", None);
+    machine.check(&["", "m", "m/below"], true);
+    assert_eq!(machine.due(), [ChangeKind::Touched("m".into())]);
+}

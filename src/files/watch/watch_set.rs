@@ -1,0 +1,176 @@
+//! The watch set: one watch for each visible folder.
+//!
+//! A recursive watch fails as a whole when one folder cannot be read, and spends watches on ignored trees. Here a folder
+//! that cannot be watched is remembered, and the others are watched.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use crate::files::watch::inotify::{Descriptor, Kernel, Refusal};
+use crate::files::watch::inotify_limits;
+use crate::files::{Rules, walk};
+
+/// The folders of all roots. Paths are absolute.
+pub(super) struct Folders<K> {
+    kernel: K,
+    watched: BTreeMap<PathBuf, Descriptor>,
+    paths: HashMap<Descriptor, PathBuf>,
+    /// Folders that cannot be watched, and why.
+    missing: BTreeMap<PathBuf, Refusal>,
+    /// Folders on file systems that other machines can change, with the type of the file system.
+    remote: BTreeMap<PathBuf, &'static str>,
+}
+
+impl<K: Kernel> Folders<K> {
+    pub(super) fn new(kernel: K) -> Folders<K> {
+        Folders {
+            kernel,
+            watched: BTreeMap::new(),
+            paths: HashMap::new(),
+            missing: BTreeMap::new(),
+            remote: BTreeMap::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    pub(super) fn kernel_mut(&mut self) -> &mut K {
+        &mut self.kernel
+    }
+
+    /// Watches the visible folders of a root at and below `within` (relative) that are not watched yet; calls `each` for
+    /// every folder.
+    pub(super) fn spread(&mut self, root: &Path, within: &Path, rules: &Rules, each: &dyn Fn()) {
+        let start = root.join(within);
+        remove_below(&mut self.missing, &start);
+        remove_below(&mut self.remote, &start);
+        // At the limit the other folders are only counted, to report how many watches are needed.
+        let mut is_full = false;
+        let listed = walk::folders(root, rules, within, |folder| {
+            each();
+            if is_full && !self.watched.contains_key(folder) {
+                self.missing.insert(folder.to_path_buf(), Refusal::Limit);
+            } else {
+                is_full |= self.watch(folder) == Some(Refusal::Limit);
+            }
+            true
+        });
+        if let Err(error) = listed {
+            self.missing.insert(start, Refusal::Failed(error.message));
+        }
+    }
+
+    /// Returns why it cannot be watched.
+    fn watch(&mut self, folder: &Path) -> Option<Refusal> {
+        if self.watched.contains_key(folder) {
+            return None;
+        }
+        match self.kernel.watch(folder) {
+            Ok(watch) => {
+                // The same folder under its old name.
+                if let Some(before) = self.paths.insert(watch, folder.to_path_buf()) {
+                    self.watched.remove(&before);
+                }
+                self.watched.insert(folder.to_path_buf(), watch);
+                if let Some(kind) = self.kernel.remote(folder) {
+                    self.remote.insert(folder.to_path_buf(), kind);
+                }
+                None
+            }
+            Err(Refusal::Gone) => None,
+            Err(refusal) => {
+                self.missing.insert(folder.to_path_buf(), refusal.clone());
+                Some(refusal)
+            }
+        }
+    }
+
+    /// Stops watching a folder and all below it.
+    pub(super) fn forget(&mut self, path: &Path) {
+        for (folder, watch) in
+            below(&self.watched, path).map(|(folder, watch)| (folder.clone(), *watch)).collect::<Vec<_>>()
+        {
+            self.kernel.unwatch(watch);
+            self.watched.remove(&folder);
+            self.paths.remove(&watch);
+        }
+        remove_below(&mut self.missing, path);
+        remove_below(&mut self.remote, path);
+    }
+
+    /// Removes a watch that the kernel has ended by itself: its folder is gone, or unmounted.
+    pub(super) fn let_go(&mut self, watch: Descriptor) {
+        if let Some(folder) = self.paths.remove(&watch) {
+            self.watched.remove(&folder);
+        }
+    }
+
+    /// Returns the folder of a watch; `None` once it is forgotten.
+    pub(super) fn path_of(&self, watch: Descriptor) -> Option<&Path> {
+        self.paths.get(&watch).map(PathBuf::as_path)
+    }
+
+    pub(super) fn is_watched(&self, folder: &Path) -> bool {
+        self.watched.contains_key(folder)
+    }
+
+    /// Returns whether this folder could not be watched.
+    pub(super) fn is_missing(&self, folder: &Path) -> bool {
+        self.missing.contains_key(folder)
+    }
+
+    /// Returns whether every folder seen in a root is watched. Folders with too long paths do not count: walking the root
+    /// again would not reach more of them.
+    pub(super) fn is_whole(&self, root: &Path) -> bool {
+        below(&self.missing, root).all(|(_, it)| *it == Refusal::Beyond)
+    }
+
+    /// Returns the number of watched folders of all roots, and of those that cannot be watched.
+    pub(super) fn totals(&self) -> (usize, usize) {
+        (self.watched.len(), self.missing.len())
+    }
+
+    /// Returns the first folder of a root that other machines can change, with the type of its file system.
+    pub(super) fn remote<'a>(&'a self, root: &'a Path) -> Option<(&'a Path, &'static str)> {
+        below(&self.remote, root).next().map(|(folder, kind)| (folder.as_path(), *kind))
+    }
+
+    /// Returns the problem of a root, with a hint.
+    pub(super) fn problem(&self, root: &Path) -> Option<String> {
+        let missing = || below(&self.missing, root);
+        if missing().any(|(_, it)| *it == Refusal::Limit) {
+            let (watched, missing) = (below(&self.watched, root).count(), missing().count());
+            return Some(inotify_limits::of_folders(root, watched, watched + missing));
+        }
+        let root_denied = self.missing.get(root) == Some(&Refusal::Denied);
+        let failed = missing().find_map(|(path, it)| match it {
+            Refusal::Failed(error) => Some((path.as_path(), error.as_str())),
+            Refusal::Denied | Refusal::Limit | Refusal::Beyond | Refusal::Gone => None,
+        });
+        let failed = failed.or(root_denied.then_some((root, "permission denied")));
+        if let Some((path, error)) = failed {
+            return Some(format!("cannot watch `{}`: {error}; it is walked from time to time instead", path.display()));
+        }
+        let (folder, kind) = self.remote(root)?;
+        Some(format!(
+            "`{}` lies on a file system ({kind}) that does not report changes made by other machines; it is walked from \
+             time to time instead; set VIC_POLL_SECONDS to how often, or index it where its disk is",
+            folder.display()
+        ))
+    }
+}
+
+/// Returns the entries at and below a folder. Paths are ordered by components, so that these follow it.
+fn below<'a, T>(map: &'a BTreeMap<PathBuf, T>, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a T)> {
+    map.range(folder.to_path_buf()..).take_while(move |(path, _)| path.starts_with(folder))
+}
+
+fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, folder: &Path) {
+    let gone: Vec<PathBuf> = below(map, folder).map(|it| it.0.clone()).collect();
+    gone.iter().for_each(|it| {
+        map.remove(it);
+    });
+}

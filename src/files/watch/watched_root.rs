@@ -1,0 +1,129 @@
+//! Turns places in a watched root into changes, from the current state of the disk.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::files::Rules;
+use crate::files::ignore_matcher::Visible;
+use crate::files::watch::{Change, ChangeKind};
+use crate::model::RootId;
+
+/// A root with the rules of what is visible in it.
+pub(super) struct WatchedRoot {
+    pub(super) id: RootId,
+    pub(super) path: PathBuf,
+    rules: Rules,
+    matcher: Visible,
+    /// Device and inode of the folder, to detect its replacement.
+    identity: Option<(u64, u64)>,
+    /// Whether an ignore file changed since [`WatchedRoot::take_new_rules`].
+    new_rules: bool,
+}
+
+impl WatchedRoot {
+    pub(super) fn new(id: RootId, path: &Path, rules: &Rules) -> Result<WatchedRoot> {
+        let matcher = rules.matcher(path)?;
+        let identity = identity(path);
+        Ok(WatchedRoot { id, path: path.into(), rules: rules.clone(), matcher, identity, new_rules: false })
+    }
+
+    /// Returns whether it is still the folder at which watching began.
+    pub(super) fn is_same(&self, path: &Path) -> bool {
+        self.path == path && self.identity.is_some() && self.identity == identity(path)
+    }
+
+    pub(super) fn is_visible(&mut self, relative: &Path) -> bool {
+        let excluded =
+            relative.ancestors().any(|it| !it.as_os_str().is_empty() && self.rules.excludes(&self.path.join(it)));
+        if excluded {
+            return false;
+        }
+        // The type of a deleted path is unknown. As a file it matches fewer rules; reporting the end of an ignored folder
+        // does no harm.
+        let is_dir = self.path.join(relative).symlink_metadata().is_ok_and(|it| it.is_dir());
+        !self.matcher.hides(relative, is_dir)
+    }
+
+    /// Returns the root's id once after its ignore rules changed, since other folders are visible then.
+    pub(super) fn take_new_rules(&mut self) -> Option<RootId> {
+        std::mem::take(&mut self.new_rules).then_some(self.id)
+    }
+
+    /// Reloads the ignore files when one of them changed; returns whether it did.
+    fn rules_changed(&mut self, relative: &Path) -> bool {
+        if !relative.file_name().is_some_and(Rules::is_ignore_file) {
+            return false;
+        }
+        let folder = relative.parent().unwrap_or(Path::new(""));
+        if !folder.as_os_str().is_empty() && !self.is_visible(folder) {
+            return false;
+        }
+        if let Ok(matcher) = self.rules.matcher(&self.path) {
+            self.matcher = matcher;
+        }
+        self.new_rules = true;
+        true
+    }
+
+    fn exists(&self, relative: &Path) -> bool {
+        self.path.join(relative).symlink_metadata().is_ok()
+    }
+
+    fn renamed(&mut self, from: PathBuf, to: PathBuf) -> Vec<ChangeKind> {
+        if self.rules_changed(&from) || self.rules_changed(&to) {
+            return vec![ChangeKind::Rescan];
+        }
+        match (self.is_visible(&from), self.is_visible(&to)) {
+            (true, true) if !self.exists(&from) && self.exists(&to) => {
+                vec![ChangeKind::Renamed { from, to: to.clone() }, ChangeKind::Touched(to)]
+            }
+            // One of the two places has changed again since.
+            (true, true) => self.touched(from).into_iter().chain(self.touched(to)).collect(),
+            (true, false) => vec![ChangeKind::Removed(from)],
+            (false, true) => self.touched(to),
+            (false, false) => Vec::new(),
+        }
+    }
+
+    /// Returns the changes of a path as it is now. A save by rename begins with a removal event.
+    fn touched(&mut self, relative: PathBuf) -> Vec<ChangeKind> {
+        if relative.as_os_str().is_empty() || self.rules_changed(&relative) {
+            // The changes of the root itself can only be found by a walk.
+            vec![ChangeKind::Rescan]
+        } else if !self.is_visible(&relative) {
+            Vec::new()
+        } else if self.exists(&relative) {
+            vec![ChangeKind::Touched(relative)]
+        } else {
+            vec![ChangeKind::Removed(relative)]
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|it| (it.dev(), it.ino()))
+}
+
+/// Returns the changes at a place, or at the two places of a rename. Paths are absolute.
+pub(super) fn changes_at(roots: &mut [WatchedRoot], place: &Path, target: Option<&Path>) -> Vec<Change> {
+    let Some((root, relative)) = locate(roots, place) else {
+        return target.map(|it| changes_at(roots, it, None)).unwrap_or_default();
+    };
+    let id = roots[root].id;
+    let change = |kind| Change { root_id: id, kind };
+    match target.map(|it| (it, locate(roots, it))) {
+        None => roots[root].touched(relative).into_iter().map(change).collect(),
+        Some((_, Some((other, to)))) if other == root => {
+            roots[root].renamed(relative, to).into_iter().map(change).collect()
+        }
+        Some((target, _)) => {
+            let gone: Vec<Change> = roots[root].touched(relative).into_iter().map(change).collect();
+            gone.into_iter().chain(changes_at(roots, target, None)).collect()
+        }
+    }
+}
+
+fn locate(roots: &[WatchedRoot], path: &Path) -> Option<(usize, PathBuf)> {
+    roots.iter().enumerate().find_map(|(index, it)| Some((index, path.strip_prefix(&it.path).ok()?.to_path_buf())))
+}

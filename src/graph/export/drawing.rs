@@ -1,0 +1,112 @@
+//! Draws the graph as Graphviz, or as a self-contained page without foreign scripts, fonts or network access.
+//!
+//! Names of entities come from files. In DOT they are quoted. In the page they are data (JSON with `<` escaped) that only
+//! becomes text nodes, and a content security policy forbids everything except the page's own script.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::export::Extent;
+use crate::graph::snapshot::view::View;
+
+/// Most characters of a name in a drawing.
+const NAME: usize = 60;
+
+/// Colours assigned to types in rotation.
+const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b"];
+
+/// Draws as Graphviz DOT.
+pub(crate) fn dot(view: &View, extent: &Extent) -> String {
+    let snapshot = &view.snapshot;
+    let mut dot =
+        String::from("digraph vic {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
+    for node in &extent.nodes {
+        let label = format!("{}\n{}", shown(snapshot.name(*node)), snapshot.type_name(*node));
+        let colour = colour(snapshot.label_of[*node as usize]);
+        let _ = writeln!(dot, "  n{} [label={}, color=\"{colour}\"];", snapshot.id(*node), quoted(&label));
+    }
+    for edge in &extent.edges {
+        let (source, target) = (snapshot.id(snapshot.source(*edge)), snapshot.id(snapshot.target(*edge)));
+        let _ = writeln!(dot, "  n{source} -> n{target} [label={}];", quoted(snapshot.relation_name(*edge)));
+    }
+    dot.push_str("}\n");
+    dot
+}
+
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_string(),
+    }
+}
+
+fn colour(label: u16) -> &'static str {
+    COLOURS[label as usize % COLOURS.len()]
+}
+
+/// Quotes a text for DOT, where a backslash begins an escape.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            it if it.is_control() => quoted.push(' '),
+            it => quoted.push(it),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Draws as an HTML page.
+///
+/// # Errors
+/// Only a defect of vic.
+pub(crate) fn html(view: &View, extent: &Extent) -> Result<String> {
+    let snapshot = &view.snapshot;
+    let place = |node: u32| extent.nodes.binary_search(&node).unwrap_or(0);
+    let nodes: Vec<Value> = extent
+        .nodes
+        .iter()
+        .map(|it| {
+            let colour = colour(snapshot.label_of[*it as usize]);
+            json!([shown(snapshot.name(*it)), snapshot.type_name(*it), colour, snapshot.id(*it)])
+        })
+        .collect();
+    let edges: Vec<Value> = extent
+        .edges
+        .iter()
+        .map(|it| json!([place(snapshot.source(*it)), place(snapshot.target(*it)), snapshot.relation_name(*it)]))
+        .collect();
+    let data = json!({"nodes": nodes, "edges": edges, "truncated": extent.truncated});
+    // In a script only `</script` and `<!--` are special; without `<` neither can occur.
+    let data = serde_json::to_string(&data).map_err(Error::internal)?.replace('<', "\\u003c");
+    Ok(PAGE.replacen("__DATA__", &data, 1))
+}
+
+/// The page: a force-directed layout with zoom by wheel and pan by drag.
+const PAGE: &str = include_str!("viz.html");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dot_escapes_quotes_and_control_characters() {
+        assert_eq!(quoted("a\"];\nx\\"), "\"a\\\"];\\nx\\\\\"");
+        assert_eq!(quoted("\u{1b}[2J"), "\" [2J\"");
+    }
+
+    #[test]
+    fn page_has_no_external_references() {
+        for sign in ["http://", "https://", "src=", "href=", "@import", "url(", "innerHTML", "document.write", "eval("]
+        {
+            assert!(!PAGE.replace("http://www.w3.org/2000/svg", "").contains(sign), "{sign}");
+        }
+        assert!(PAGE.contains("default-src 'none'") && PAGE.matches("__DATA__").count() == 1);
+    }
+}

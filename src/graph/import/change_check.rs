@@ -1,0 +1,331 @@
+//! Checks changes to imported graphs before they are made. An io edge that already exists, closes a cycle or reverses an
+//! existing flow is refused with the reason, and then no part of the change is made.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::import::text;
+use crate::graph::snapshot::view::View;
+use crate::graph::snapshot::{EdgeIx, Ix};
+use crate::graph::tools::io_chain::IO;
+use crate::graph::{import, scc, suggest};
+use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
+
+/// Most refusals with a suggested node; each suggestion compares all nodes.
+const MOST_HINTS: usize = 20;
+/// Most edges of one change.
+const MOST_EDGES: usize = 10_000;
+/// Most edges visited in the search for cycles: about half a second. Until then every cycle is reported; later edges on a
+/// cycle are refused without a path.
+const MOST_LOOKS: usize = 5_000_000;
+/// Most nodes of a cycle in a refusal.
+const MOST_SHOWN: usize = 20;
+
+/// Parses a change.
+///
+/// # Errors
+/// The text is not in its format; it is too large.
+pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
+    let part = match change.format {
+        GraphFormat::Text => text::read(&change.text)?,
+        GraphFormat::Json => {
+            let mut whole = GraphPart::default();
+            for part in import::read(name, &change.text)? {
+                whole.nodes.extend(part.nodes);
+                whole.edges.extend(part.edges);
+                whole.schemas.extend(part.schemas);
+            }
+            whole
+        }
+        GraphFormat::Proposals => {
+            return Err(
+                Error::invalid("proposals are imported, not applied").hint("`vic graph import --form proposals`")
+            );
+        }
+    };
+    match part.edges.len() {
+        many if many > MOST_EDGES => {
+            Err(Error::invalid(format!("a change has at most {MOST_EDGES} edges, not {many}")))
+        }
+        _ => Ok(part),
+    }
+}
+
+/// Checks each edge of a change in order, as if the previous ones were made. Returns the refused edges with reasons.
+pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
+    let own: HashSet<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
+    let is_known = |key: &str| own.contains(key) || view.snapshot.keyed(key).is_some();
+    let joined = part.edges.iter().filter(|it| is_known(&it.source) && is_known(&it.target));
+    let mut io = Io::new(view, joined.filter(|it| it.relation == IO));
+    let mut refused = Vec::new();
+    for edge in &part.edges {
+        let unknown = [&edge.source, &edge.target].into_iter().find(|it| !is_known(it));
+        let why = match unknown {
+            Some(id) => Some(("unknown", no_node(view, id, refused.len() < MOST_HINTS))),
+            None if edge.relation == IO => io.problem(edge),
+            None => None,
+        };
+        match why {
+            Some((kind, reason)) => refused.push(json!({
+                "source": edge.source, "target": edge.target, "type": edge.relation, "issue": kind, "reason": reason,
+            })),
+            None if edge.relation == IO => io.add(edge),
+            None => {}
+        }
+    }
+    refused
+}
+
+/// Makes the message for an unknown node, with a suggestion if `is_hinted`.
+fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
+    let keys = || view.nodes().map(|it| view.snapshot.key(it));
+    match is_hinted.then(|| suggest::did_you_mean(id, keys())).flatten() {
+        Some(hint) => format!("there is no node `{id}`: {hint}"),
+        None => format!("there is no node `{id}`"),
+    }
+}
+
+/// The io edges of the graph and of the change so far.
+///
+/// An edge closes a cycle only if its ends are in one strongly connected component of the completed change. One pass finds
+/// the components, so a path is searched only for edges to refuse.
+struct Io<'a> {
+    view: &'a View,
+    relations: Vec<u16>,
+    /// Nodes that exist only in the change, numbered after those of the graph.
+    new: HashMap<&'a str, Ix>,
+    keys: Vec<&'a str>,
+    added: HashMap<Ix, Vec<Ix>>,
+    /// The component of each node.
+    circle_of: HashMap<Ix, usize>,
+    looks: usize,
+}
+
+/// The result of a path search between two nodes.
+enum Way {
+    None,
+    Shortest(Vec<Ix>),
+    /// The search used up its budget.
+    Unknown,
+}
+
+impl<'a> Io<'a> {
+    fn new(view: &'a View, edges: impl Iterator<Item = &'a GraphEdge>) -> Io<'a> {
+        let mut io = Io {
+            view,
+            relations: view.snapshot.relations_of(IO),
+            new: HashMap::new(),
+            keys: Vec::new(),
+            added: HashMap::new(),
+            circle_of: HashMap::new(),
+            looks: MOST_LOOKS,
+        };
+        for edge in edges {
+            let (source, target) = (io.number(&edge.source), io.number(&edge.target));
+            io.added.entry(source).or_default().push(target);
+        }
+        let begins: Vec<Ix> = io.added.keys().copied().collect();
+        let circles = scc::circles(begins, |node| io.targets(node).collect());
+        let members = circles.into_iter().enumerate().flat_map(|(at, them)| them.into_iter().map(move |it| (it, at)));
+        io.circle_of = members.collect();
+        io.added.clear();
+        io
+    }
+
+    fn number(&mut self, key: &'a str) -> Ix {
+        if let Some(node) = self.view.snapshot.keyed(key) {
+            return node;
+        }
+        let next = (self.view.snapshot.nodes() + self.keys.len()) as Ix;
+        *self.new.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            next
+        })
+    }
+
+    fn key(&self, node: Ix) -> &str {
+        match (node as usize).checked_sub(self.view.snapshot.nodes()) {
+            Some(at) => self.keys[at],
+            None => self.view.snapshot.key(node),
+        }
+    }
+
+    fn add(&mut self, edge: &'a GraphEdge) {
+        let (source, target) = (self.number(&edge.source), self.number(&edge.target));
+        self.added.entry(source).or_default().push(target);
+    }
+
+    fn targets(&self, node: Ix) -> impl Iterator<Item = Ix> {
+        let is_old = (node as usize) < self.view.snapshot.nodes();
+        let relations = self.relations.iter().filter(move |_| is_old);
+        let known = relations.flat_map(move |it| self.view.leaving_of(node, *it)).map(|it| it.1);
+        self.added.get(&node).into_iter().flatten().copied().chain(known)
+    }
+
+    fn has(&self, source: Ix, target: Ix) -> bool {
+        let snapshot = &self.view.snapshot;
+        let is_old = |node: Ix| (node as usize) < snapshot.nodes();
+        if self.added.get(&source).is_some_and(|it| it.contains(&target)) {
+            return true;
+        }
+        let joins = |relation: &u16| {
+            // Binary search by target: a node may have very many edges.
+            let edges = snapshot.leaving_of(source, *relation);
+            let targets = &snapshot.outgoing.values[edges.start as usize..edges.end as usize];
+            let first = edges.start + targets.partition_point(|it| *it < target) as EdgeIx;
+            let mut those = (first..edges.end).take_while(|it| snapshot.target(*it) == target);
+            those.any(|it| self.view.sees_edge(it)) && self.view.sees(target)
+        };
+        is_old(source) && is_old(target) && self.relations.iter().any(joins)
+    }
+
+    fn problem(&mut self, edge: &'a GraphEdge) -> Option<(&'static str, String)> {
+        let (from, to) = (&edge.source, &edge.target);
+        let (source, target) = (self.number(from), self.number(to));
+        if source == target {
+            return Some(("circular", format!("`{from}` would flow into itself")));
+        }
+        if self.has(source, target) {
+            return Some(("duplicate", format!("`{from} -io-> {to}` already exists")));
+        }
+        if self.has(target, source) {
+            return Some(("bidirectional", format!("`{to} -io-> {from}` exists: it would flow both ways")));
+        }
+        match self.way(target, source) {
+            Way::None => None,
+            Way::Shortest(way) => Some(("circular", format!("it would close the cycle {} -> {to}", self.shown(&way)))),
+            Way::Unknown => Some(("circular", "it is on a cycle; the search limit for cycles was reached".into())),
+        }
+    }
+
+    /// Finds the shortest path along io edges.
+    fn way(&mut self, from: Ix, to: Ix) -> Way {
+        let Some(circle) = self.circle_of.get(&from).copied() else { return Way::None };
+        if self.circle_of.get(&to) != Some(&circle) {
+            return Way::None;
+        }
+        let mut came: HashMap<Ix, Ix> = HashMap::new();
+        let mut queue = VecDeque::from([from]);
+        let mut looks = self.looks;
+        while let Some(node) = queue.pop_front() {
+            if node == to {
+                let mut way = vec![node];
+                while let Some(before) = way.last().and_then(|it| came.get(it)) {
+                    way.push(*before);
+                }
+                way.reverse();
+                self.looks = looks;
+                return Way::Shortest(way);
+            }
+            for next in self.targets(node) {
+                looks = looks.saturating_sub(1);
+                if next != from && self.circle_of.get(&next) == Some(&circle) && !came.contains_key(&next) {
+                    came.insert(next, node);
+                    queue.push_back(next);
+                }
+            }
+            if looks == 0 {
+                self.looks = 0;
+                return Way::Unknown;
+            }
+        }
+        self.looks = looks;
+        Way::None
+    }
+
+    /// Joins the nodes of a path; a long path is shortened in the middle.
+    fn shown(&self, way: &[Ix]) -> String {
+        let names = |part: &[Ix]| part.iter().map(|it| self.key(*it)).collect::<Vec<&str>>().join(" -> ");
+        match way.len().checked_sub(MOST_SHOWN) {
+            None | Some(0) => names(way),
+            Some(left) => {
+                let (head, tail) = (&way[..MOST_SHOWN / 2], &way[way.len() - MOST_SHOWN / 2..]);
+                format!("{} -> ({left} more) -> {}", names(head), names(tail))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::graph::tests::wires;
+
+    type Ends = (u32, u32);
+
+    fn lines(edges: impl IntoIterator<Item = Ends>) -> String {
+        edges.into_iter().map(|(from, to)| format!("N{from}.FN.001 -io-> N{to}.FN.001\n")).collect()
+    }
+
+    /// Returns the issues and reasons of the refused edges.
+    fn checked(before: &str, change: &str) -> Vec<(String, String)> {
+        let change = GraphChange { format: GraphFormat::Text, text: change.into(), write: false };
+        let text = |it: &Value| it.as_str().unwrap().to_string();
+        let refused = refused(&wires(before), &read("c", &change).unwrap());
+        refused.iter().map(|it| (text(&it["issue"]), text(&it["reason"]))).collect()
+    }
+
+    /// Returns the number of edges from one node to another, by exhaustive search.
+    fn distance(edges: &BTreeSet<Ends>, from: u32, to: u32) -> Option<usize> {
+        let mut reached = BTreeMap::from([(from, 0)]);
+        for steps in 1..=edges.len() {
+            let ends: Vec<Ends> = edges.iter().filter(|it| reached.contains_key(&it.0)).copied().collect();
+            for (_, end) in ends {
+                reached.entry(end).or_insert(steps);
+            }
+        }
+        reached.get(&to).copied()
+    }
+
+    fn expected(before: &[Ends], change: &[Ends]) -> Vec<(&'static str, Option<usize>)> {
+        let mut edges: BTreeSet<Ends> = before.iter().copied().collect();
+        let mut refused = Vec::new();
+        for (from, to) in change.iter().copied() {
+            let issue = match distance(&edges, to, from) {
+                Some(0) => Some(("circular", None)),
+                _ if edges.contains(&(from, to)) => Some(("duplicate", None)),
+                _ if edges.contains(&(to, from)) => Some(("bidirectional", None)),
+                way => way.map(|steps| ("circular", Some(steps + 1))),
+            };
+            match issue {
+                Some(issue) => refused.push(issue),
+                None => drop(edges.insert((from, to))),
+            }
+        }
+        refused
+    }
+
+    proptest! {
+        #[test]
+        fn refusals_match_sequential_reference_check(
+            before in prop::collection::vec((0..6u32, 0..6u32), 1..10),
+            change in prop::collection::vec((0..8u32, 0..8u32), 1..10),
+        ) {
+            let refused = checked(&lines(before.clone()), &lines(change.clone()));
+            let arrows = |it: &str| it.starts_with("it would").then(|| it.matches(" -> ").count());
+            let told: Vec<(&str, Option<usize>)> = refused.iter().map(|it| (it.0.as_str(), arrows(&it.1))).collect();
+            prop_assert_eq!(told, expected(&before, &change), "{:?}", refused);
+        }
+    }
+
+    #[test]
+    fn ten_thousand_edges_are_checked_quickly() {
+        let begun = Instant::now();
+        let chain = lines((0..10_000).map(|it| (it, it + 1)));
+        let backward = lines((0..10_000).rev().map(|it| (it, it + 1)));
+        assert!(checked("X.AC.001 -io-> N0.FN.001", &backward).is_empty());
+        let refused = checked(&chain, &lines((0..9_000).map(|it| (10_000, it))));
+        assert_eq!((refused.len(), refused.iter().filter(|it| it.0 == "circular").count()), (9_000, 9_000));
+        let (first, last) = (&refused[0].1, &refused[8_999].1);
+        assert!(first.contains("N0.FN.001 -> N1.FN.001") && first.contains("(9981 more)"), "{first}");
+        assert!(first.len() < 1_000 && last.starts_with("it is on a cycle"), "{last}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,177 @@
+//! Runs queries and returns JSON: `{vars, rows, truncated}`, or the elaborated query.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::query::axql::{Atom, Query};
+use crate::graph::query::plan::{TEXT, Texts};
+use crate::graph::query::{axql, execute, ir, typecheck};
+use crate::graph::snapshot::view::View;
+use crate::graph::snapshot::{Ix, Label, schema};
+use crate::graph::suggest;
+use crate::model::{GraphQuestion, IN_CONTEXT};
+
+/// Parses a question in either form.
+///
+/// # Errors
+/// No query or two queries; an invalid query.
+pub(crate) fn read(question: &GraphQuestion) -> Result<Query> {
+    match (&question.axql, &question.ir) {
+        (Some(text), None) => axql::parse(text),
+        (None, Some(value)) => ir::read(value),
+        (None, None) => Err(Error::invalid("there is no query: neither `axql` nor `query_ir_v1`").field("query")),
+        (Some(_), Some(_)) => Err(Error::invalid("there are two queries: `axql` and `query_ir_v1`").field("query")),
+    }
+}
+
+/// Returns the texts of a query that the index has to look up.
+pub(crate) fn texts_of(query: &Query) -> Vec<String> {
+    let text = |atom: &Atom| match atom {
+        Atom::Fts { key, query, .. } if key == TEXT => Some(query.clone()),
+        _ => None,
+    };
+    let mut texts: Vec<String> = query.disjuncts.iter().flatten().filter_map(text).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+/// Runs a query after type inference.
+///
+/// # Errors
+/// An unknown name or type; an unknown context.
+pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> Result<Value> {
+    let query = typecheck::elaborate(&view.snapshot, query)?;
+    let contexts = contexts(&view, &query)?;
+    let mut notes = unknown(&view, &query);
+    let view = view.at_least(query.min_confidence);
+    let view = if contexts.is_empty() { view } else { view.in_contexts(&contexts) };
+    let answer = execute::run(&view, &query, texts)?;
+    let vars: Vec<String> = query.select.iter().map(|it| format!("?{it}")).collect();
+    let row = |row: &Vec<Ix>| -> Value {
+        let cells = vars.iter().zip(row).map(|(name, node)| (name.clone(), entity(&view, *node)));
+        Value::Object(cells.collect::<Map<_, _>>())
+    };
+    let rows: Vec<Value> = answer.rows.iter().map(row).collect();
+    let mut value = json!({"vars": vars, "rows": rows, "truncated": answer.truncated});
+    if answer.exhausted {
+        notes.push("the search was aborted after too many edges; make the query narrower".into());
+    }
+    if !notes.is_empty() {
+        value["notes"] = json!(notes);
+    }
+    if explain {
+        value["plan"] = json!(answer.plans);
+        value["axql"] = json!(query.to_string());
+    }
+    Ok(value)
+}
+
+/// Returns notes about types and relations that the graph lacks. With a schema they are errors; without one a query may
+/// precede its data. A caller with a restricted scope gets no notes.
+fn unknown(view: &View, query: &Query) -> Vec<String> {
+    let snapshot = &view.snapshot;
+    if !view.is_whole() || !snapshot.schema.is_empty() {
+        return Vec::new();
+    }
+    let (mut types, mut relations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for atom in query.disjuncts.iter().flatten() {
+        match atom {
+            Atom::Type { type_name, .. } => types.push(type_name),
+            Atom::Edge { path, .. } => relations.extend(path.labels()),
+            Atom::HasOut { relations: names, .. } => relations.extend(names.iter().map(String::as_str)),
+            Atom::Shape { type_name, relations: names, .. } => {
+                types.extend(type_name.as_deref());
+                relations.extend(names.iter().map(String::as_str));
+            }
+            Atom::Fact { relation, .. } => relations.push(relation),
+            _ => (),
+        }
+    }
+    types.retain(|it| snapshot.labels_of(it).is_empty());
+    // Facts without two ends have the type of their relation but no edge of it.
+    relations.retain(|it| snapshot.relations_of(it).is_empty() && snapshot.labels_of(it).is_empty());
+    let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
+        names.sort_unstable();
+        names.dedup();
+        let known: Vec<String> = known.iter().map(|it| snapshot.written(*it)).collect();
+        let one = |name: &str| match suggest::nearest(name, known.iter().map(String::as_str)) {
+            Some(meant) => format!("the graph has no {what} `{name}`; did you mean `{meant}`?"),
+            None => format!("the graph has no {what} `{name}`"),
+        };
+        names.into_iter().map(one).collect::<Vec<String>>()
+    };
+    [told("type", types, &snapshot.labels), told("relation", relations, &snapshot.relations)].concat()
+}
+
+/// Returns an entity as shown in a row.
+pub(crate) fn entity(view: &View, node: Ix) -> Value {
+    let snapshot = &view.snapshot;
+    json!({"id": snapshot.id(node), "entity_type": snapshot.type_name(node), "name": snapshot.name(node)})
+}
+
+fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
+    let mut contexts = Vec::new();
+    for name in &query.contexts {
+        let found = view.called(name);
+        if found.is_empty() {
+            let known = worlds(view, IN_CONTEXT);
+            let error = Error::invalid(format!("found the context `{name}`, which the graph does not have"));
+            let error = error.field("query").hint(match known.is_empty() {
+                true => "no fact of the graph has a context; leave `in` out".into(),
+                false => format!("contexts: {}", known.join(", ")),
+            });
+            return Err(suggest::suggest(error, name, known.iter().map(String::as_str)));
+        }
+        contexts.extend(found);
+    }
+    Ok(contexts)
+}
+
+/// Returns the names of the targets of a relation of facts: contexts or times.
+pub(crate) fn worlds(view: &View, relation: &str) -> Vec<String> {
+    let snapshot = &view.snapshot;
+    let edges = snapshot.relations_of(relation).into_iter().flat_map(|it| snapshot.of_relation(it));
+    let seen = edges.filter(|it| view.sees_edge(**it)).map(|it| snapshot.target(*it));
+    let mut names: Vec<String> = seen.filter(|it| view.sees(*it)).map(|it| snapshot.name(it).to_string()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Returns the elaborated query in both forms, without running it.
+///
+/// # Errors
+/// As [`rows`].
+pub(crate) fn elaborated(view: &View, query: &Query) -> Result<Value> {
+    let query = typecheck::elaborate(&view.snapshot, query)?;
+    contexts(view, &query)?;
+    let mut value = json!({"axql": query.to_string()});
+    // A limit above that of the IR only costs the IR form.
+    match ir::write(&query) {
+        Ok(form) => value["query_ir_v1"] = form,
+        Err(error) => value["notes"] = json!([error.message]),
+    }
+    Ok(value)
+}
+
+/// Returns `S.R(a: T, b: U)  (source_field=a, target_field=b)` for every relation of the schemas.
+pub(crate) fn signatures(schema: &schema::Schema) -> Vec<String> {
+    let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
+    each.map(|(schema, relation)| {
+        let fields: Vec<String> = relation.fields.iter().map(|it| format!("{}: {}", it.name, it.field_type)).collect();
+        let ends = relation.endpoints().map_or(String::new(), |(source, target)| {
+            format!("  (source_field={}, target_field={})", source.name, target.name)
+        });
+        format!("{}.{}({}){ends}", schema.name, relation.name, fields.join(", "))
+    })
+    .collect()
+}
+
+/// Returns `S.R: symmetric; key(a, b)` for every relation with constraints.
+pub(crate) fn constraints(schema: &schema::Schema) -> Vec<String> {
+    let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
+    let with = each.filter(|(_, relation)| !relation.constraints.is_empty());
+    with.map(|(schema, relation)| format!("{}.{}: {}", schema.name, relation.name, relation.constraints.join("; ")))
+        .collect()
+}

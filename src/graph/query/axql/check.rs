@@ -1,0 +1,148 @@
+//! Checks a query independently of its form.
+
+use crate::error::{Error, Result};
+use crate::graph::query::axql::ast::{Atom, MAX_DISTANCE, MAX_HOPS, MAX_LIMIT, Query, Term};
+
+/// Most disjuncts, and most atoms of one.
+pub(crate) const MAX_DISJUNCTS: usize = 16;
+/// As [`MAX_DISJUNCTS`], for the atoms of one disjunct.
+pub(crate) const MAX_ATOMS: usize = 64;
+/// Most relations in one path; each is a state of its automaton.
+const MAX_LABELS: usize = 64;
+/// Most relations, attributes or fields in one atom.
+const MAX_PARTS: usize = 64;
+/// Most conditions of one disjunct: atoms, their parts and their constants. Each is a step of the plan, which is chosen
+/// among all others, and one level of recursion at execution.
+const MAX_STEPS: usize = 256;
+/// Most selected variables, and most contexts.
+const MAX_NAMES: usize = 256;
+
+/// Checks sizes, and that every disjunct binds every selected variable.
+///
+/// # Errors
+/// `InvalidArgument` naming the problem.
+pub(crate) fn shape(query: &Query) -> Result<()> {
+    sizes(query)?;
+    if query.limit.is_some_and(|it| !(1..=MAX_LIMIT).contains(&it)) {
+        return Err(Error::invalid(format!("`limit` is not between 1 and {MAX_LIMIT}")));
+    }
+    if query.max_hops.is_some_and(|it| !(1..=MAX_HOPS).contains(&it)) {
+        return Err(Error::invalid(format!("`max_hops` is not between 1 and {MAX_HOPS}")));
+    }
+    if query.min_confidence.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+        return Err(Error::invalid("the minimum confidence is not between 0 and 1"));
+    }
+    query.disjuncts.iter().flatten().try_for_each(atom)?;
+    selected(query)
+}
+
+/// Checks sizes only. Later steps take quadratic time in them.
+///
+/// # Errors
+/// `InvalidArgument` naming the exceeded limit.
+pub(crate) fn sizes(query: &Query) -> Result<()> {
+    if query.disjuncts.is_empty() || query.disjuncts.iter().any(Vec::is_empty) {
+        return Err(Error::invalid("a query needs at least one atom after `where` and after each `or`"));
+    }
+    if query.disjuncts.len() > MAX_DISJUNCTS || query.disjuncts.iter().any(|it| it.len() > MAX_ATOMS) {
+        let message = format!("a query has at most {MAX_DISJUNCTS} disjuncts of at most {MAX_ATOMS} atoms each");
+        return Err(Error::invalid(message));
+    }
+    for (what, count) in [("selected variables", query.select.len()), ("contexts", query.contexts.len())] {
+        at_most("a query", MAX_NAMES, what, count)?;
+    }
+    query.disjuncts.iter().flatten().try_for_each(parts)?;
+    let all = |atoms: &Vec<Atom>| atoms.iter().map(steps).sum::<usize>();
+    match query.disjuncts.iter().map(all).max() {
+        Some(many) if many > MAX_STEPS => Err(Error::invalid(format!(
+            "a disjunct has at most {MAX_STEPS} conditions, counting parts and constants of its atoms, not {many}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn at_most(whose: &str, most: usize, what: &str, count: usize) -> Result<()> {
+    if count <= most { Ok(()) } else { Err(Error::invalid(format!("{whose} has at most {most} {what}, not {count}"))) }
+}
+
+fn parts(atom: &Atom) -> Result<()> {
+    let bounded = |what: &str, count: usize| at_most("an atom", MAX_PARTS, what, count);
+    match atom {
+        Atom::HasOut { relations, .. } => bounded("relations", relations.len()),
+        Atom::Attributes { pairs, .. } => bounded("attributes", pairs.len()),
+        Atom::Shape { relations, attributes, .. } => {
+            bounded("relations", relations.len())?;
+            bounded("attributes", attributes.len())
+        }
+        Atom::Fact { fields, .. } => bounded("fields", fields.len()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the number of conditions of an atom.
+fn steps(atom: &Atom) -> usize {
+    let parts = match atom {
+        Atom::Attributes { pairs, .. } => pairs.len(),
+        Atom::Shape { type_name, relations, attributes, .. } => {
+            usize::from(type_name.is_some()) + usize::from(!relations.is_empty()) + attributes.len()
+        }
+        Atom::Fact { fields, .. } => 1 + fields.len(),
+        _ => 1,
+    };
+    let constants = atom.terms().into_iter().filter(|it| !matches!(it, Term::Var(_) | Term::Wildcard)).count();
+    parts + constants
+}
+
+fn selected(query: &Query) -> Result<()> {
+    if query.select.is_empty() {
+        return Err(Error::invalid("a query needs at least one variable, such as `?x`"));
+    }
+    let bound = query.variables();
+    for name in &query.select {
+        let times = bound.iter().find(|(it, _)| it == name).map_or(0, |(_, times)| *times);
+        if times < query.disjuncts.len() {
+            let known: Vec<String> = bound.iter().map(|(it, _)| format!("`?{it}`")).collect();
+            let place = if times == 0 { "no atom" } else { "not every disjunct" };
+            return Err(Error::invalid(format!("`?{name}` is selected, but {place} binds it"))
+                .hint(format!("variables of the atoms: {}", known.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+fn atom(atom: &Atom) -> Result<()> {
+    match atom {
+        Atom::Edge { path, .. } => {
+            let labels = path.labels();
+            if labels.len() > MAX_LABELS {
+                return Err(Error::invalid(format!("a path has at most {MAX_LABELS} relations")));
+            }
+            labels.into_iter().try_for_each(|it| named("relation", it))
+        }
+        Atom::Fuzzy { max_distance, .. } if *max_distance > MAX_DISTANCE => {
+            Err(Error::invalid(format!("the distance of `fuzzy` is at most {MAX_DISTANCE}")))
+        }
+        Atom::HasOut { relations, .. } if relations.is_empty() => Err(Error::invalid("`has` needs a relation")),
+        Atom::HasOut { relations, .. } => relations.iter().try_for_each(|it| named("relation", it)),
+        Atom::Attributes { pairs, .. } if pairs.is_empty() => Err(Error::invalid("`attrs` needs an attribute")),
+        Atom::Attributes { pairs, .. } => pairs.iter().try_for_each(|(key, _)| named("attribute", key)),
+        Atom::Shape { type_name, relations, attributes, .. } => {
+            if type_name.is_none() && relations.is_empty() && attributes.is_empty() {
+                return Err(Error::invalid("a shape needs a type, a relation or an attribute"));
+            }
+            type_name.iter().try_for_each(|it| named("type", it))?;
+            relations.iter().try_for_each(|it| named("relation", it))?;
+            attributes.iter().try_for_each(|(key, _)| named("attribute", key))
+        }
+        Atom::Fact { relation, fields, .. } => {
+            named("relation", relation)?;
+            fields.iter().try_for_each(|(field, _)| named("field", field))
+        }
+        Atom::Type { type_name, .. } => named("type", type_name),
+        Atom::Equals { .. } | Atom::Contains { .. } | Atom::Fts { .. } | Atom::Fuzzy { .. } => Ok(()),
+    }
+}
+
+fn named(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() { Err(Error::invalid(format!("a {what} without a name"))) } else { Ok(()) }
+}

@@ -1,0 +1,411 @@
+//! `query_ir_v1`, queries as JSON. [`read`] and [`write()`] are inverses on the syntax tree shared with AxQL.
+//!
+//! Parsed by hand instead of by derived types: errors for an unknown kind or field name the nearest known one and the place
+//! in the JSON.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::query::axql::{self, Atom, MAX_DISTANCE, MAX_HOPS, Query, Term, check};
+use crate::graph::suggest;
+
+/// Largest limit of the IR.
+pub const MAX_LIMIT: u32 = 200;
+
+const FIELDS: [&str; 9] =
+    ["version", "select", "select_vars", "where", "where_atoms", "disjuncts", "limit", "max_hops", "min_confidence"];
+
+/// Parses a query.
+///
+/// # Errors
+/// `InvalidArgument` with the place as the field, e.g. `where[1].path`.
+pub fn read(value: &Value) -> Result<Query> {
+    let place = Place("query_ir_v1".into());
+    let map = place.object(value)?;
+    let known = [&FIELDS[..], &["contexts"]].concat();
+    place.only(map, &known)?;
+    match map.get("version") {
+        Some(version) if *version == json!(1) => (),
+        Some(version) => return Err(place.at("version").wrong(version, "1")),
+        None => return Err(place.error("`version` is missing, expected 1")),
+    }
+    let disjuncts = disjuncts(&place, map)?;
+    let contexts = match map.get("contexts") {
+        Some(value) => place.at("contexts").texts(value)?,
+        None => Vec::new(),
+    };
+    let mut query = Query {
+        disjuncts,
+        contexts,
+        max_hops: place.number(map, "max_hops", 1, MAX_HOPS)?,
+        min_confidence: confidence(&place, map)?,
+        limit: place.number(map, "limit", 1, MAX_LIMIT)?,
+        select: Vec::new(),
+    };
+    let wrong = |error: Error| error.field("query_ir_v1");
+    check::sizes(&query).map_err(wrong)?;
+    query.select = select(&place, map, &query)?;
+    check::shape(&query).map_err(wrong)?;
+    Ok(query)
+}
+
+fn select(place: &Place, map: &Map<String, Value>, query: &Query) -> Result<Vec<String>> {
+    let Some((name, value)) = place.one_of(map, &["select", "select_vars"])? else {
+        // Without a selection all variables are selected.
+        return Ok(query.variables().into_iter().map(|(name, _)| name).collect());
+    };
+    let place = place.at(name);
+    let (mut select, mut seen) = (Vec::new(), HashSet::new());
+    for (number, text) in place.texts(value)?.iter().enumerate() {
+        let name = text.strip_prefix('?').unwrap_or(text);
+        if !is_variable(name) {
+            return Err(place.item(number).wrong(&json!(text), "a variable such as \"?x\""));
+        }
+        if seen.insert(name.to_string()) {
+            select.push(name.to_string());
+        }
+    }
+    Ok(select)
+}
+
+fn disjuncts(place: &Place, map: &Map<String, Value>) -> Result<Vec<Vec<Atom>>> {
+    let found = place.one_of(map, &["where", "where_atoms", "disjuncts"])?;
+    match found {
+        Some((name @ "disjuncts", value)) => {
+            let place = place.at(name);
+            let each = |(number, value)| atoms(&place.item(number), value);
+            place.array(value)?.iter().enumerate().map(each).collect()
+        }
+        Some((name, value)) => Ok(vec![atoms(&place.at(name), value)?]),
+        None => Err(place.error("one of `where`, `where_atoms` and `disjuncts` is missing")),
+    }
+}
+
+fn atoms(place: &Place, value: &Value) -> Result<Vec<Atom>> {
+    place.array(value)?.iter().enumerate().map(|(number, value)| atom(&place.item(number), value)).collect()
+}
+
+fn confidence(place: &Place, map: &Map<String, Value>) -> Result<Option<f32>> {
+    let Some(value) = map.get("min_confidence").filter(|it| !it.is_null()) else { return Ok(None) };
+    let number = value.as_f64().filter(|it| (0.0..=1.0).contains(it));
+    number.map(|it| Some(it as f32)).ok_or_else(|| place.at("min_confidence").wrong(value, "a number between 0 and 1"))
+}
+
+const KINDS: [&str; 10] =
+    ["type", "edge", "attr_eq", "attr_contains", "attr_fts", "attr_fuzzy", "fact", "has_out", "attrs", "shape"];
+
+fn atom(place: &Place, value: &Value) -> Result<Atom> {
+    let map = place.object(value)?;
+    let kind = place.text(map, "kind")?;
+    let text = |key: &str| place.text(map, key);
+    let fields: &[&str] = match kind.as_str() {
+        "type" => &["term", "type", "ty", "type_name"],
+        "edge" => &["left", "path", "right"],
+        "attr_eq" => &["term", "key", "value"],
+        "attr_contains" => &["term", "key", "needle"],
+        "attr_fts" => &["term", "key", "query"],
+        "attr_fuzzy" => &["term", "key", "needle", "max_dist"],
+        "fact" => &["fact", "relation", "fields"],
+        "has_out" => &["term", "rels"],
+        "attrs" => &["term", "pairs"],
+        "shape" => &["term", "type_name", "rels", "attrs"],
+        other => {
+            let error = place.at("kind").wrong(&json!(other), &format!("one of {}", KINDS.join(", ")));
+            return Err(suggest::suggest(error, other, KINDS));
+        }
+    };
+    place.only(map, &[fields, &["kind"]].concat())?;
+    Ok(match kind.as_str() {
+        "type" => Atom::Type { term: term(place, map, "term")?, type_name: type_name(place, map)? },
+        "edge" => {
+            Atom::Edge { left: term(place, map, "left")?, path: path(place, map)?, right: term(place, map, "right")? }
+        }
+        "attr_eq" => Atom::Equals { term: term(place, map, "term")?, key: text("key")?, value: text("value")? },
+        "attr_contains" => {
+            Atom::Contains { term: term(place, map, "term")?, key: text("key")?, needle: text("needle")? }
+        }
+        "attr_fts" => Atom::Fts { term: term(place, map, "term")?, key: text("key")?, query: text("query")? },
+        "attr_fuzzy" => {
+            let max_distance = place.number(map, "max_dist", 0, MAX_DISTANCE)?;
+            let max_distance = max_distance.ok_or_else(|| place.error("`max_dist` is missing"))?;
+            Atom::Fuzzy { term: term(place, map, "term")?, key: text("key")?, needle: text("needle")?, max_distance }
+        }
+        "fact" => fact(place, map)?,
+        "has_out" => Atom::HasOut { term: term(place, map, "term")?, relations: relations(place, map)? },
+        "attrs" => Atom::Attributes { term: term(place, map, "term")?, pairs: pairs(place, map, "pairs")? },
+        _ => Atom::Shape {
+            term: term(place, map, "term")?,
+            type_name: map.get("type_name").filter(|it| !it.is_null()).map(|_| text("type_name")).transpose()?,
+            relations: relations(place, map)?,
+            attributes: pairs(place, map, "attrs")?,
+        },
+    })
+}
+
+fn type_name(place: &Place, map: &Map<String, Value>) -> Result<String> {
+    match place.one_of(map, &["type", "ty", "type_name"])? {
+        Some((name, _)) => place.text(map, name),
+        None => Err(place.error("`type` is missing")),
+    }
+}
+
+fn path(place: &Place, map: &Map<String, Value>) -> Result<axql::Path> {
+    let text = place.text(map, "path")?;
+    axql::parse_path(&text).map_err(|error| error.field(place.at("path").0))
+}
+
+fn relations(place: &Place, map: &Map<String, Value>) -> Result<Vec<String>> {
+    map.get("rels").filter(|it| !it.is_null()).map_or(Ok(Vec::new()), |value| place.at("rels").texts(value))
+}
+
+/// Reads an object, or an array of `[key, value]` for repeated keys.
+fn pairs(place: &Place, map: &Map<String, Value>, key: &'static str) -> Result<Vec<(String, String)>> {
+    let place = place.at(key);
+    let text = |key: &str, value: &Value| {
+        let found = value.as_str().map(|it| (key.to_string(), it.to_string()));
+        found.ok_or_else(|| place.at(key).wrong(value, "a text"))
+    };
+    match map.get(key) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(map)) => map.iter().map(|(key, value)| text(key, value)).collect(),
+        Some(Value::Array(items)) => {
+            let pair = |(number, item): (usize, &Value)| match item.as_array().map(Vec::as_slice) {
+                Some([Value::String(key), value]) => text(key, value),
+                _ => Err(place.item(number).wrong(item, "[key, value]")),
+            };
+            items.iter().enumerate().map(pair).collect()
+        }
+        Some(other) => Err(place.wrong(other, "an object of texts")),
+    }
+}
+
+fn fact(place: &Place, map: &Map<String, Value>) -> Result<Atom> {
+    let fact = map.get("fact").filter(|it| !it.is_null()).map(|_| term(place, map, "fact")).transpose()?;
+    let relation = place.text(map, "relation")?;
+    let inner = place.at("fields");
+    let fields = match map.get("fields") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(value) => {
+            let map = inner.object(value)?;
+            let each = |(name, _): (&String, &Value)| Ok((name.clone(), term(&inner, map, name)?));
+            map.iter().map(each).collect::<Result<_>>()?
+        }
+    };
+    Ok(Atom::Fact { fact, relation, fields })
+}
+
+fn term(place: &Place, map: &Map<String, Value>, key: &str) -> Result<Term> {
+    let place = place.at(key);
+    const WANTED: &str = "a term: \"?x\", \"_\", a name, a number or {kind: var|name|entity|wildcard}";
+    match map.get(key) {
+        None => Err(Error::invalid(format!("{}: a term is missing", place.0)).field(place.0.clone())),
+        Some(Value::String(text)) => match text.strip_prefix('?') {
+            Some(name) if is_variable(name) => Ok(Term::Var(name.into())),
+            Some(_) => Err(place.wrong(&json!(text), "a variable of letters, digits and `_`")),
+            None if text == "_" => Ok(Term::Wildcard),
+            None => Ok(Term::Name(text.clone())),
+        },
+        Some(Value::Number(number)) => {
+            let id = number.as_u64().and_then(|it| u32::try_from(it).ok());
+            id.map(Term::Id).ok_or_else(|| place.wrong(&Value::Number(number.clone()), "the number of an entity"))
+        }
+        Some(Value::Object(map)) => described(&place, map),
+        Some(other) => Err(place.wrong(other, WANTED)),
+    }
+}
+
+fn described(place: &Place, map: &Map<String, Value>) -> Result<Term> {
+    let kind = place.text(map, "kind")?;
+    match kind.as_str() {
+        "var" | "name" => {
+            place.only(map, &["kind", "name"])?;
+            let name = place.text(map, "name")?;
+            if kind == "name" {
+                return Ok(Term::Name(name));
+            }
+            let bare = name.strip_prefix('?').unwrap_or(&name);
+            if is_variable(bare) {
+                Ok(Term::Var(bare.into()))
+            } else {
+                Err(place.at("name").wrong(&json!(name), "a variable such as \"?x\""))
+            }
+        }
+        "entity" => {
+            place.only(map, &["kind", "key", "value"])?;
+            Ok(Term::Entity { key: place.text(map, "key")?, value: place.text(map, "value")? })
+        }
+        "wildcard" => {
+            place.only(map, &["kind"])?;
+            Ok(Term::Wildcard)
+        }
+        other => Err(place.at("kind").wrong(&json!(other), "one of var, name, entity, wildcard")),
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    let mut characters = name.chars();
+    characters.next().is_some_and(|it| it.is_alphabetic() || it == '_')
+        && characters.all(|it| it.is_alphanumeric() || it == '_')
+}
+
+/// A place in the JSON.
+struct Place(String);
+
+impl Place {
+    fn at(&self, key: &str) -> Place {
+        Place(format!("{}.{key}", self.0))
+    }
+
+    fn item(&self, number: usize) -> Place {
+        Place(format!("{}[{number}]", self.0))
+    }
+
+    fn error(&self, message: &str) -> Error {
+        Error::invalid(format!("{}: {message}", self.0)).field(self.0.clone())
+    }
+
+    fn wrong(&self, found: &Value, expected: &str) -> Error {
+        let found: String = found.to_string().chars().take(80).collect();
+        self.error(&format!("found {found}, expected {expected}"))
+    }
+
+    fn object<'a>(&self, value: &'a Value) -> Result<&'a Map<String, Value>> {
+        value.as_object().ok_or_else(|| self.wrong(value, "an object"))
+    }
+
+    fn array<'a>(&self, value: &'a Value) -> Result<&'a Vec<Value>> {
+        value.as_array().ok_or_else(|| self.wrong(value, "an array"))
+    }
+
+    fn texts(&self, value: &Value) -> Result<Vec<String>> {
+        let text = |(number, it): (usize, &Value)| {
+            it.as_str().map(String::from).ok_or_else(|| self.item(number).wrong(it, "a text"))
+        };
+        self.array(value)?.iter().enumerate().map(text).collect()
+    }
+
+    fn text(&self, map: &Map<String, Value>, key: &str) -> Result<String> {
+        match map.get(key) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(other) => Err(self.at(key).wrong(other, "a text")),
+            None => Err(self.error(&format!("`{key}` is missing"))),
+        }
+    }
+
+    fn number(&self, map: &Map<String, Value>, key: &str, least: u32, most: u32) -> Result<Option<u32>> {
+        let Some(value) = map.get(key).filter(|it| !it.is_null()) else { return Ok(None) };
+        let number = value.as_u64().and_then(|it| u32::try_from(it).ok()).filter(|it| (least..=most).contains(it));
+        number.map(Some).ok_or_else(|| self.at(key).wrong(value, &format!("a whole number from {least} to {most}")))
+    }
+
+    /// Returns the one of these fields that exists; two aliases of one field are refused.
+    fn one_of<'a, 'n>(&self, map: &'a Map<String, Value>, names: &[&'n str]) -> Result<Option<(&'n str, &'a Value)>> {
+        let found: Vec<(&'n str, &Value)> = names.iter().filter_map(|name| Some((*name, map.get(*name)?))).collect();
+        match found.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(*one)),
+            [one, two, ..] => Err(self.error(&format!("found both `{}` and `{}`, expected one of them", one.0, two.0))),
+        }
+    }
+
+    fn only(&self, map: &Map<String, Value>, known: &[&str]) -> Result<()> {
+        let Some(extra) = map.keys().find(|it| !known.contains(&it.as_str())) else { return Ok(()) };
+        let error = self.error(&format!("found the field `{extra}`, expected only {}", known.join(", ")));
+        Err(suggest::suggest(error, extra, known.iter().copied()))
+    }
+}
+
+/// Writes a query.
+///
+/// # Errors
+/// `InvalidArgument` if its limit exceeds that of the IR.
+pub fn write(query: &Query) -> Result<Value> {
+    if query.limit.is_some_and(|it| it > MAX_LIMIT) {
+        return Err(Error::invalid(format!("`limit` is at most {MAX_LIMIT} in query_ir_v1")).field("limit"));
+    }
+    let mut map = Map::new();
+    map.insert("version".into(), json!(1));
+    map.insert("select".into(), query.select.iter().map(|it| json!(format!("?{it}"))).collect());
+    let conjunction = |atoms: &Vec<Atom>| Value::Array(atoms.iter().map(written).collect());
+    match query.disjuncts.as_slice() {
+        [one] => map.insert("where".into(), conjunction(one)),
+        several => map.insert("disjuncts".into(), several.iter().map(conjunction).collect()),
+    };
+    if !query.contexts.is_empty() {
+        map.insert("contexts".into(), json!(query.contexts));
+    }
+    if let Some(hops) = query.max_hops {
+        map.insert("max_hops".into(), json!(hops));
+    }
+    if let Some(confidence) = query.min_confidence {
+        map.insert("min_confidence".into(), decimal(confidence));
+    }
+    if let Some(limit) = query.limit {
+        map.insert("limit".into(), json!(limit));
+    }
+    Ok(Value::Object(map))
+}
+
+/// Converts through the shortest decimal form, without the extra digits of the wider float.
+pub(crate) fn decimal(number: f32) -> Value {
+    json!(number.to_string().parse::<f64>().unwrap_or_else(|_| number.into()))
+}
+
+fn written(atom: &Atom) -> Value {
+    match atom {
+        Atom::Type { term, type_name } => json!({"kind": "type", "term": place(term), "type": type_name}),
+        Atom::Edge { left, path, right } => {
+            json!({"kind": "edge", "left": place(left), "path": path.to_string(), "right": place(right)})
+        }
+        Atom::Equals { term, key, value } => {
+            json!({"kind": "attr_eq", "term": place(term), "key": key, "value": value})
+        }
+        Atom::Contains { term, key, needle } => {
+            json!({"kind": "attr_contains", "term": place(term), "key": key, "needle": needle})
+        }
+        Atom::Fts { term, key, query } => json!({"kind": "attr_fts", "term": place(term), "key": key, "query": query}),
+        Atom::Fuzzy { term, key, needle, max_distance } => {
+            json!({"kind": "attr_fuzzy", "term": place(term), "key": key, "needle": needle, "max_dist": max_distance})
+        }
+        Atom::HasOut { term, relations } => json!({"kind": "has_out", "term": place(term), "rels": relations}),
+        Atom::Attributes { term, pairs } => json!({"kind": "attrs", "term": place(term), "pairs": paired(pairs)}),
+        Atom::Shape { term, type_name, relations, attributes } => {
+            let mut shape = json!({"kind": "shape", "term": place(term)});
+            if let Some(type_name) = type_name {
+                shape["type_name"] = json!(type_name);
+            }
+            if !relations.is_empty() {
+                shape["rels"] = json!(relations);
+            }
+            if !attributes.is_empty() {
+                shape["attrs"] = paired(attributes);
+            }
+            shape
+        }
+        Atom::Fact { fact, relation, fields } => {
+            let fields: Map<String, Value> = fields.iter().map(|(name, term)| (name.clone(), place(term))).collect();
+            match fact {
+                Some(fact) => json!({"kind": "fact", "fact": place(fact), "relation": relation, "fields": fields}),
+                None => json!({"kind": "fact", "relation": relation, "fields": fields}),
+            }
+        }
+    }
+}
+
+fn place(term: &Term) -> Value {
+    match term {
+        Term::Var(name) => json!(format!("?{name}")),
+        Term::Wildcard => json!("_"),
+        Term::Id(id) => json!(id),
+        Term::Name(name) if name == "_" || name.starts_with('?') => json!({"kind": "name", "name": name}),
+        Term::Name(name) => json!(name),
+        Term::Entity { key, value } => json!({"kind": "entity", "key": key, "value": value}),
+    }
+}
+
+fn paired(pairs: &[(String, String)]) -> Value {
+    let map: Map<String, Value> = pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    if map.len() == pairs.len() { Value::Object(map) } else { json!(pairs) }
+}

@@ -1,0 +1,130 @@
+//! Type inference and checking: adds the types that the schema implies, and reports contradictions.
+
+use crate::error::{Error, Result};
+use crate::graph::query::axql::{Atom, Path, Query, Term};
+use crate::graph::snapshot::Snapshot;
+use crate::graph::suggest;
+use crate::model::GraphRelation;
+
+/// A type that a variable must have, and the reason.
+struct Claim {
+    variable: String,
+    schema: String,
+    type_name: String,
+    because: String,
+}
+
+/// Returns the query with the types that its relations imply.
+///
+/// # Errors
+/// `InvalidArgument` for a variable that would need two types without a common entity, and for a field that its relation
+/// does not have.
+pub(crate) fn elaborate(snapshot: &Snapshot, query: &Query) -> Result<Query> {
+    let mut query = query.clone();
+    if snapshot.schema.is_empty() {
+        return Ok(query);
+    }
+    for atoms in &mut query.disjuncts {
+        let mut claims = Vec::new();
+        for atom in atoms.iter() {
+            claims.extend(implied(snapshot, atom)?);
+        }
+        check(snapshot, &claims)?;
+        for claim in claims {
+            let type_name = format!("{}.{}", claim.schema, claim.type_name);
+            let atom = Atom::Type { term: Term::Var(claim.variable), type_name };
+            if !atoms.contains(&atom) && !is_stated(atoms, &atom) {
+                atoms.push(atom);
+            }
+        }
+    }
+    Ok(query)
+}
+
+/// Returns whether a type is already stated without its schema.
+fn is_stated(atoms: &[Atom], implied: &Atom) -> bool {
+    let Atom::Type { term: wanted, type_name: full } = implied else { return false };
+    atoms.iter().any(|it| {
+        matches!(it, Atom::Type { term, type_name }
+        if term == wanted && full.rsplit_once('.').is_some_and(|(_, bare)| bare == type_name))
+    })
+}
+
+fn implied(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<Claim>> {
+    match atom {
+        Atom::Type { term, type_name } => Ok(stated(snapshot, term, type_name)),
+        Atom::Shape { term, type_name: Some(name), .. } => Ok(stated(snapshot, term, name)),
+        Atom::Edge { left, path: Path::Label(label), right } => {
+            let Some((schema, relation)) = only_relation(snapshot, label) else { return Ok(Vec::new()) };
+            let Some((from, to)) = relation.endpoints() else { return Ok(Vec::new()) };
+            let because = format!("-{label}->");
+            let ends = [(left, &from.field_type), (right, &to.field_type)];
+            Ok(ends.into_iter().filter_map(|(term, it)| claim(snapshot, term, (schema, it), &because)).collect())
+        }
+        Atom::Fact { relation: name, fields, .. } => {
+            let Some((schema, relation)) = only_relation(snapshot, name) else { return Ok(Vec::new()) };
+            let mut claims = Vec::new();
+            for (field, term) in fields {
+                let Some(known) = relation.fields.iter().find(|it| it.name == *field) else {
+                    return Err(no_field(name, relation, field));
+                };
+                let because = format!("{name}({field})");
+                claims.extend(claim(snapshot, term, (schema, &known.field_type), &because));
+            }
+            Ok(claims)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn stated(snapshot: &Snapshot, term: &Term, name: &str) -> Vec<Claim> {
+    match snapshot.schema.types(name).as_slice() {
+        [(schema, bare)] => claim(snapshot, term, (schema, bare), "the query").into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the relation with this name, if exactly one schema declares it and no edge outside that schema has its name.
+fn only_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
+    let relations = snapshot.schema.relations(name);
+    let [(schema, relation)] = relations.as_slice() else { return None };
+    let mut present = snapshot.relations_of(name).into_iter().map(|it| snapshot.relations[it as usize].schema);
+    present.all(|it| snapshot.symbols.get(it) == *schema).then_some((*schema, *relation))
+}
+
+fn claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<Claim> {
+    let Term::Var(variable) = term else { return None };
+    // A field type that no schema declares implies nothing.
+    let known = snapshot.schema.types(type_name).into_iter().any(|(it, _)| it == schema);
+    known.then(|| Claim {
+        variable: variable.clone(),
+        schema: schema.into(),
+        type_name: type_name.into(),
+        because: because.into(),
+    })
+}
+
+fn check(snapshot: &Snapshot, claims: &[Claim]) -> Result<()> {
+    for (number, one) in claims.iter().enumerate() {
+        let clashes = |other: &&Claim| {
+            other.variable == one.variable
+                && other.schema == one.schema
+                && !snapshot.schema.compatible(&one.schema, &one.type_name, &other.type_name)
+        };
+        if let Some(other) = claims[number + 1..].iter().find(clashes) {
+            let message = format!(
+                "`?{}` would be a `{}` by {} and a `{}` by {}, and no entity is both",
+                one.variable, one.type_name, one.because, other.type_name, other.because
+            );
+            return Err(Error::invalid(message).field("query"));
+        }
+    }
+    Ok(())
+}
+
+fn no_field(name: &str, relation: &GraphRelation, field: &str) -> Error {
+    let fields: Vec<&str> = relation.fields.iter().map(|it| it.name.as_str()).collect();
+    let message = format!("found the field `{field}` of `{name}`, expected one of {}", fields.join(", "));
+    let error = Error::invalid(message).field("query");
+    suggest::suggest(error, field, fields)
+}

@@ -1,0 +1,88 @@
+//! Semantic ids of the form `Name.TYPE.001`, and the types of their short codes.
+
+use crate::graph::suggest;
+
+/// Short codes and their types; of several names of a type the first is canonical.
+const CODES: [(&str, &[&str]); 10] = [
+    ("AC", &["ACTOR"]),
+    ("FC", &["FCHAIN", "FUNCTIONCHAIN"]),
+    ("FL", &["FLOW"]),
+    ("FN", &["FUNC", "FUNCTION"]),
+    ("MD", &["MOD", "MODULE"]),
+    ("RQ", &["REQ", "REQUIREMENT"]),
+    ("SC", &["SCHEMA"]),
+    ("SY", &["SYS", "SYSTEM"]),
+    ("TC", &["TEST", "TESTCASE"]),
+    ("UC", &["UC", "USECASE"]),
+];
+
+/// The type of entities without a type in their id.
+pub(crate) const PLAIN: &str = "Node";
+
+/// Returns name and type of a semantic id; any other id is a plain node with that name.
+pub(crate) fn read(id: &str) -> (&str, &str) {
+    let mut parts = id.split('.');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(name), Some(code), Some(number), None) if !name.is_empty() && is_number(number) => {
+            let known = CODES.iter().find(|(it, _)| *it == code);
+            (name, known.map_or(code, |(_, names)| names[0]))
+        }
+        _ => (id, PLAIN),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Returns whether a text is a semantic id rather than a sentence with dots.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_code = |it: &str| !it.is_empty() && it.len() <= 8 && it.bytes().all(|it| it.is_ascii_uppercase());
+    let code = text.split('.').nth(1).unwrap_or_default();
+    read(text).1 != PLAIN && is_code(code) && !text.contains(char::is_whitespace)
+}
+
+/// Returns the id that was probably meant: the same one with a known code.
+pub(crate) fn near(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('.').collect();
+    let &[name, code, number] = parts.as_slice() else { return None };
+    if name.is_empty() || text.contains(char::is_whitespace) || !is_number(number) {
+        return None;
+    }
+    let all = CODES.iter().flat_map(|(code, names)| std::iter::once(code).chain(*names).map(move |it| (*it, *code)));
+    let meant = suggest::nearest(code, all.clone().map(|(it, _)| it))?;
+    let (_, code) = all.into_iter().find(|(it, _)| *it == meant)?;
+    Some(format!("{name}.{code}.{number}"))
+}
+
+/// Returns whether a type of the graph is the requested one, given by code or by any of its names.
+pub(crate) fn is_type(present: &str, asked: &str) -> bool {
+    if present.eq_ignore_ascii_case(asked) {
+        return true;
+    }
+    let has = |(code, names): &(&str, &[&str]), name: &str| {
+        code.eq_ignore_ascii_case(name) || names.iter().any(|it| it.eq_ignore_ascii_case(name))
+    };
+    CODES.iter().any(|it| has(it, present) && has(it, asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semantic_id_splits_into_name_and_type() {
+        assert_eq!(read("ReviewFeedback.FL.001"), ("ReviewFeedback", "FLOW"));
+        assert_eq!(read("Order.XY.12"), ("Order", "XY"), "unknown codes are types too");
+        assert_eq!(read("notes.md"), ("notes.md", PLAIN));
+        assert_eq!(read("v1.2.3.4"), ("v1.2.3.4", PLAIN));
+    }
+
+    #[test]
+    fn type_matches_all_its_names() {
+        for asked in ["FLOW", "FL", "Flow", "flow"] {
+            assert!(is_type("FLOW", asked), "{asked}");
+        }
+        assert!(is_type("FUNC", "function") && !is_type("FUNC", "FLOW") && is_type("Person", "person"));
+    }
+}

@@ -1,0 +1,273 @@
+//! The `graph_query` tool for models that change a graph: edges, nodes, existence of an edge, io chains.
+//!
+//! Entities are named by their keys: semantic ids such as `ReviewFeedback.FL.001`, where the graph has them.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::semantic_id::is_type;
+use crate::graph::snapshot::view::View;
+use crate::graph::snapshot::{EdgeIx, Ix};
+use crate::graph::suggest;
+use crate::graph::tools::io_chain;
+
+/// Most edges or nodes of an answer; `count` covers all.
+const MOST: usize = 500;
+
+/// The arguments.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Request {
+    query_type: QueryType,
+    #[serde(default)]
+    filters: Filters,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum QueryType {
+    Edges,
+    Nodes,
+    CheckEdge,
+    IoChain,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct Filters {
+    source_type: Option<String>,
+    target_type: Option<String>,
+    edge_type: Option<String>,
+    node_type: Option<String>,
+    semantic_id: Option<String>,
+    target_id: Option<String>,
+    fchain_id: Option<String>,
+}
+
+impl Filters {
+    /// Refuses an empty filter: an empty result would mislead the model.
+    fn check(&self) -> Result<()> {
+        let all = [
+            ("sourceType", &self.source_type),
+            ("targetType", &self.target_type),
+            ("edgeType", &self.edge_type),
+            ("nodeType", &self.node_type),
+            ("semanticId", &self.semantic_id),
+            ("targetId", &self.target_id),
+            ("fchainId", &self.fchain_id),
+        ];
+        match all.iter().find(|(_, held)| held.as_ref().is_some_and(|it| it.trim().is_empty())) {
+            Some((name, _)) => Err(Error::invalid(format!("the filter `{name}` is empty"))
+                .hint("omit it or give it a value")
+                .field(format!("filters.{name}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the published schema of the arguments.
+pub(crate) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "queryType": {
+                "type": "string",
+                "enum": ["edges", "nodes", "check_edge", "io_chain"],
+                "description": "Type of query to execute"
+            },
+            "filters": {
+                "type": "object",
+                "properties": {
+                    "sourceType": {"type": "string", "description": "Node type of edge source"},
+                    "targetType": {"type": "string", "description": "Node type of edge target"},
+                    "edgeType": {"type": "string", "description": "Edge type (compose, io, satisfy, etc.)"},
+                    "nodeType": {"type": "string", "description": "Filter nodes by type"},
+                    "semanticId": {
+                        "type": "string",
+                        "description": "Specific node semantic ID; for check_edge the source, for nodes also a pattern with *"
+                    },
+                    "targetId": {"type": "string", "description": "Semantic ID of the edge target"},
+                    "fchainId": {"type": "string", "description": "FCHAIN ID for io_chain query"}
+                },
+                "additionalProperties": false
+            }
+        },
+        "required": ["queryType"],
+        "additionalProperties": false
+    })
+}
+
+/// Runs a query.
+///
+/// # Errors
+/// `InvalidArgument` for a missing filter; `NotFound` for an unknown function chain.
+pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
+    let Request { query_type, filters } = serde_path_to_error::deserialize(args).map_err(|error| {
+        let place = error.path().to_string();
+        Error::invalid(format!("{}", error.inner())).field(place)
+    })?;
+    filters.check()?;
+    match query_type {
+        QueryType::Edges => Ok(edges(view, &filters)),
+        QueryType::Nodes => Ok(nodes(view, &filters)),
+        QueryType::CheckEdge => check_edge(view, &filters),
+        QueryType::IoChain => {
+            let id = needed(filters.fchain_id.as_deref(), "fchainId", "io_chain")?;
+            Ok(io_chain::report(view, find(view, id)?))
+        }
+    }
+}
+
+fn needed<'a>(value: Option<&'a str>, field: &str, query: &str) -> Result<&'a str> {
+    value.ok_or_else(|| {
+        Error::invalid(format!("`{query}` needs the filter `{field}`")).field(format!("filters.{field}"))
+    })
+}
+
+/// Returns the entity with a semantic id.
+pub(crate) fn find(view: &View, id: &str) -> Result<Ix> {
+    let found = view.snapshot.keyed(id).filter(|it| view.sees(*it)).or_else(|| view.called(id).first().copied());
+    found.ok_or_else(|| {
+        let error = Error::not_found(format!("there is no node `{id}` in the graph"));
+        suggest::suggest(error, id, view.nodes().map(|it| view.snapshot.key(it)))
+    })
+}
+
+/// Makes an answer with at most [`MOST`] items, marked as truncated when there are more.
+fn listed(name: &str, count: usize, items: Vec<Value>) -> Value {
+    let cut = count > items.len();
+    let mut answer = json!({"count": count, name: items});
+    if cut {
+        answer["truncated"] = json!(true);
+    }
+    answer
+}
+
+fn edges(view: &View, filters: &Filters) -> Value {
+    let snapshot = &view.snapshot;
+    let typed =
+        |node: Ix, wanted: &Option<String>| wanted.as_ref().is_none_or(|it| is_type(snapshot.type_name(node), it));
+    let passes = |edge: &EdgeIx| {
+        let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
+        view.sees_edge(*edge)
+            && view.sees(source)
+            && view.sees(target)
+            && typed(source, &filters.source_type)
+            && typed(target, &filters.target_type)
+    };
+    let mut found: Vec<EdgeIx> = candidates(view, filters).into_iter().filter(passes).collect();
+    found.sort_unstable();
+    found.dedup();
+    let shown = |edge: &EdgeIx| {
+        let (source, target) = (snapshot.key(snapshot.source(*edge)), snapshot.key(snapshot.target(*edge)));
+        json!({"source": source, "target": target, "type": snapshot.relation_name(*edge)})
+    };
+    listed("edges", found.len(), found.iter().take(MOST).map(shown).collect())
+}
+
+/// Returns the edges that may match, from the most selective filter.
+fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
+    let snapshot = &view.snapshot;
+    let relations = filters.edge_type.as_ref().map(|it| snapshot.relations_of(it));
+    let related =
+        |edge: &EdgeIx| relations.as_ref().is_none_or(|it| it.contains(&snapshot.relation_of[*edge as usize]));
+    let by_id = |id: &Option<String>| id.as_ref().map(|it| snapshot.keyed(it));
+    match (by_id(&filters.semantic_id), by_id(&filters.target_id)) {
+        (Some(source), Some(target)) => {
+            let leaving = source.into_iter().flat_map(|it| snapshot.leaving(it)).filter(related);
+            leaving.filter(|it| Some(snapshot.target(*it)) == target).collect()
+        }
+        // An id alone selects the edges at either end.
+        (Some(node), None) => {
+            let leaving = node.into_iter().flat_map(|it| snapshot.leaving(it));
+            let reaching = node.into_iter().flat_map(|it| snapshot.reaching(it).iter().copied());
+            leaving.chain(reaching).filter(related).collect()
+        }
+        (None, Some(target)) => {
+            let reaching = target.into_iter().flat_map(|it| snapshot.reaching(it).iter().copied());
+            reaching.filter(related).collect()
+        }
+        (None, None) => match &relations {
+            Some(relations) => relations.iter().flat_map(|it| snapshot.of_relation(*it).iter().copied()).collect(),
+            None => (0..snapshot.edges() as EdgeIx).collect(),
+        },
+    }
+}
+
+fn nodes(view: &View, filters: &Filters) -> Value {
+    let snapshot = &view.snapshot;
+    let typed = |it: &Ix| filters.node_type.as_ref().is_none_or(|wanted| is_type(snapshot.type_name(*it), wanted));
+    let named = |it: &Ix| filters.semantic_id.as_ref().is_none_or(|pattern| matches(pattern, snapshot.key(*it)));
+    let mut found: Vec<Ix> = match &filters.semantic_id {
+        Some(id) if !id.contains('*') => snapshot.keyed(id).filter(|it| view.sees(*it)).into_iter().collect(),
+        _ => view.nodes().collect(),
+    };
+    found.retain(|it| typed(it) && named(it));
+    let shown =
+        |it: &Ix| json!({"semanticId": snapshot.key(*it), "type": snapshot.type_name(*it), "name": snapshot.name(*it)});
+    listed("nodes", found.len(), found.iter().take(MOST).map(shown).collect())
+}
+
+/// Returns whether a key matches a pattern with `*` wildcards.
+fn matches(pattern: &str, key: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = key.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
+    for part in between {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
+    let snapshot = &view.snapshot;
+    let source = needed(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
+    let target = needed(filters.target_id.as_deref(), "targetId", "check_edge")?;
+    // An unknown end means that the edge does not exist.
+    let (Some(from), Some(to)) = (snapshot.keyed(source), snapshot.keyed(target)) else {
+        return Ok(json!({"exists": false}));
+    };
+    let relations = filters.edge_type.as_ref().map(|it| snapshot.relations_of(it));
+    let found = view.leaving(from).filter(|_| view.sees(from)).find(|(edge, end)| {
+        let related = relations.as_ref().is_none_or(|it| it.contains(&snapshot.relation_of[*edge as usize]));
+        *end == to && related
+    });
+    Ok(match found {
+        Some((edge, _)) => json!({"exists": true, "edge": {
+            "uuid": uuid(source, snapshot.relation_name(edge), target), "source": source, "target": target,
+        }}),
+        None => json!({"exists": false}),
+    })
+}
+
+/// Returns an id of an edge that depends only on its ends and relation.
+fn uuid(source: &str, relation: &str, target: &str) -> String {
+    let hash = blake3::hash(format!("{source}\0{relation}\0{target}").as_bytes());
+    let hex: String = hash.to_hex().chars().take(32).collect();
+    // UUID version 8: custom hash.
+    format!("{}-{}-8{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn star_matches_any_text() {
+        for (pattern, key, fits) in [
+            ("*.FN.*", "Submit.FN.001", true),
+            ("Submit*", "Submit.FN.001", true),
+            ("*001", "Submit.FN.001", true),
+            ("Submit.FN.001", "Submit.FN.001", true),
+            ("Submit", "Submit.FN.001", false),
+            ("*.FL.*", "Submit.FN.001", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, key), fits, "{pattern} {key}");
+        }
+    }
+}

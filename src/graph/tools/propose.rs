@@ -1,0 +1,89 @@
+//! Makes proposals of relations for people to review and import. Writes nothing.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::export::begin;
+use crate::graph::import::proposals::{Pointer, Proposal, Proposals, Source, VERSION, What};
+use crate::graph::snapshot::view::View;
+
+/// Most relations of one call.
+pub(crate) const MOST: usize = 200;
+
+/// A relation in the arguments of the tool.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    rel_type: String,
+    source: String,
+    target: String,
+    #[serde(default = "half")]
+    confidence: f32,
+    #[serde(default)]
+    rationale: String,
+    #[serde(default)]
+    evidence: Vec<Pointer>,
+}
+
+fn half() -> f32 {
+    0.5
+}
+
+/// Makes proposals of relations between entities of the graph. Existing relations are skipped and listed.
+///
+/// # Errors
+/// An unknown entity, with the nearest name; a confidence out of range.
+pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
+    let wanted: Vec<Wanted> = serde_path_to_error::deserialize(wanted).map_err(|error| {
+        let place = format!("relations.{}", error.path());
+        Error::invalid(error.inner().to_string()).field(place)
+    })?;
+    let (mut proposals, mut present) = (Vec::new(), Vec::new());
+    for (number, it) in wanted.into_iter().enumerate() {
+        let place = |error: Error| error.field(format!("relations[{number}]"));
+        if !(0.0..=1.0).contains(&it.confidence) {
+            return Err(place(Error::invalid(format!("the confidence {} is not between 0 and 1", it.confidence))));
+        }
+        let (source, target) = (one(view, &it.source).map_err(place)?, one(view, &it.target).map_err(place)?);
+        let relations = view.snapshot.relations_of(&it.rel_type);
+        if relations.into_iter().any(|number| view.leaving_of(source, number).any(|(_, end)| end == target)) {
+            present.push(json!({"rel_type": it.rel_type, "source": it.source, "target": it.target}));
+            continue;
+        }
+        let (source, target) = (view.snapshot.key(source).to_string(), view.snapshot.key(target).to_string());
+        let hash = blake3::hash(format!("{}\0{source}\0{target}", it.rel_type).as_bytes()).to_hex();
+        proposals.push(Proposal {
+            proposal_id: format!("rel-{}", &hash[..16]),
+            confidence: it.confidence,
+            evidence: it.evidence,
+            public_rationale: it.rationale,
+            metadata: Map::new(),
+            schema_hint: None,
+            what: What::Relation {
+                relation_id: format!("{}-{}", it.rel_type, &hash[..8]),
+                rel_type: it.rel_type,
+                source,
+                target,
+                attributes: std::collections::BTreeMap::new(),
+            },
+        });
+    }
+    let file = Proposals {
+        version: VERSION,
+        generated_at: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+        source: Source { source_type: "tool".into(), locator: "propose_relation_proposals".into() },
+        schema_hint: None,
+        proposals,
+    };
+    let file = serde_json::to_value(file).map_err(Error::internal)?;
+    Ok(json!({"proposals": file, "already_present": present}))
+}
+
+fn one(view: &View, named: &str) -> Result<u32> {
+    match begin(view, named)?.as_slice() {
+        [node] => Ok(*node),
+        several => Err(Error::invalid(format!("{} entities are named `{named}`", several.len()))
+            .hint("use a number, a key, or `Type#number`")),
+    }
+}

@@ -1,0 +1,164 @@
+//! Disk space: indexing stops before it uses the reserve, and resumes by itself when space is free again. Queries are
+//! always answered.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::index::Inner;
+use crate::index::watch::CHANGES;
+use crate::model::Scope;
+
+/// Interval of the check: `statvfs` takes a few microseconds.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The default reserve: the larger of these two.
+const RESERVE_BYTES: u64 = 1 << 30;
+const RESERVE_PERCENT: u64 = 2;
+
+/// Free space required for the next attempt after a write found the disk full.
+const ROOM_TO_TRY: u64 = 16 << 20;
+
+/// The disks that vic writes to, and their reserve.
+pub(crate) struct Space {
+    places: Vec<PathBuf>,
+    reserve: Option<u64>,
+    /// Whether work was refused or interrupted, and must resume.
+    waits: AtomicBool,
+    /// Whether a write found the disk full: then the reserve alone is not enough.
+    was_full: AtomicBool,
+}
+
+impl Space {
+    /// Checks the disks of these folders, which must exist.
+    pub(crate) fn new(places: Vec<PathBuf>, reserve: Option<u64>) -> Space {
+        Space { places, reserve, waits: AtomicBool::new(false), was_full: AtomicBool::new(false) }
+    }
+
+    /// Checks that there is space to index.
+    ///
+    /// # Errors
+    /// [`ErrorCode::StorageFull`] if there is not.
+    pub(crate) fn check(&self) -> Result<()> {
+        let outcome = self.places.iter().try_for_each(|it| self.check_place(it));
+        if outcome.is_err() {
+            self.waits.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Checks space for a request; a refusal leaves no state behind. Only the owner learns where the index is and how
+    /// much space is left.
+    ///
+    /// # Errors
+    /// As [`Space::check`].
+    pub(crate) fn admit(&self, scope: &Scope) -> Result<()> {
+        self.check().map_err(|error| {
+            if !scope.is_all() {
+                let text = "there is no disk space to index: indexing waits, queries are answered";
+                return Error::new(error.code, text).hint("try again later; `vic status` tells the daemon's owner more");
+            }
+            error.hint(
+                "free some disk space, or set VIC_DISK_RESERVE_BYTES to less, and ask again; changes in watched folders \
+                 are then indexed automatically",
+            )
+        })
+    }
+
+    /// Records that a write failed because the disk is full, if that is the error.
+    pub(crate) fn note(&self, error: &Error) {
+        if error.code == ErrorCode::StorageFull {
+            self.was_full.store(true, Ordering::Relaxed);
+            self.waits.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn check_place(&self, place: &Path) -> Result<()> {
+        let (free, all) = room(place)?;
+        let reserve = self.reserve.unwrap_or(RESERVE_BYTES.max(all / 100 * RESERVE_PERCENT));
+        let tried = if self.was_full.load(Ordering::Relaxed) { ROOM_TO_TRY } else { 0 };
+        let needed = reserve.max(tried);
+        if free >= needed {
+            return Ok(());
+        }
+        let mib = |bytes: u64| bytes >> 20;
+        Err(Error::new(
+            ErrorCode::StorageFull,
+            format!(
+                "the disk of `{}` has {} MiB free and {} MiB are to stay free: indexing waits, queries are answered",
+                place.display(),
+                mib(free),
+                mib(needed)
+            ),
+        )
+        .hint("free some disk space, or set VIC_DISK_RESERVE_BYTES to less; indexing then resumes automatically"))
+    }
+}
+
+/// Returns the bytes available to us and the total bytes of the disk.
+pub(super) fn room(place: &Path) -> Result<(u64, u64)> {
+    let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).at("check the disk of", place)?;
+    Ok((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
+}
+
+/// Reports a lack of space, and resumes work when there is space again.
+pub(crate) async fn follow(inner: Arc<Inner>) {
+    let mut looks = tokio::time::interval(LOOK);
+    while inner.shutdown.run_until_cancelled(looks.tick()).await.is_some() {
+        look(&inner);
+    }
+}
+
+fn look(inner: &Arc<Inner>) {
+    let space = &inner.space;
+    match space.places.iter().try_for_each(|it| space.check_place(it)) {
+        Ok(()) => {
+            inner.note("disk", None);
+            // Watcher events may have been lost meanwhile: a walk finds the changes.
+            if space.was_full.swap(false, Ordering::Relaxed) {
+                let walk = inner.clone();
+                inner.background.spawn(async move { walk.reconcile_roots().await });
+            }
+            if space.waits.swap(false, Ordering::Relaxed) {
+                info!("disk space is free again; indexing resumes");
+                inner.note("watch", None);
+                inner.note(CHANGES, None);
+                inner.note("bury", None);
+                inner.urgent.wake();
+                inner.changed.notify_one();
+                inner.buried.notify_one();
+            }
+        }
+        Err(error) if error.code == ErrorCode::StorageFull => {
+            inner.note("disk", Some(error.with_cure()));
+        }
+        Err(error) => warn!(%error, "cannot check free disk space"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_disk_space_is_refused_with_path_and_hint() {
+        let dir = tempfile::tempdir().unwrap();
+        let space = |reserve| Space::new(vec![dir.path().into()], Some(reserve));
+        space(0).check().unwrap();
+        let full = space(u64::MAX);
+        let error = full.check().unwrap_err();
+        assert_eq!(error.code, ErrorCode::StorageFull);
+        assert!(error.message.contains(dir.path().to_str().unwrap()), "{error}");
+        assert!(error.hint.unwrap().contains("VIC_DISK_RESERVE_BYTES"));
+        assert!(full.waits.load(Ordering::Relaxed));
+        let place = dir.path().to_str().unwrap();
+        assert!(full.admit(&Scope::All).unwrap_err().message.contains(place));
+        let told = full.admit(&Scope::Folders(["/w".into()].into())).unwrap_err();
+        assert!(told.code == ErrorCode::StorageFull && told.hint.is_some(), "{told}");
+        assert!(!told.message.contains(place) && !told.message.contains("MiB"), "{told}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Daily scrub: reads every file again to find content that changed under the same size and times.
+//!
+//! Only the content shows such a change: a disk image restored over the file, a clock set back, a network file system
+//! with unreliable times.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::info;
+
+use crate::catalog::{Catalog, RequeueScope};
+use crate::error::Result;
+use crate::index::jobs::now_ms;
+use crate::index::{Inner, at_file, blocking};
+use crate::model::{FileId, FileRecord};
+use crate::{files, machine};
+
+/// Catalog key of the end of the last round, in milliseconds.
+const KEY: &str = "verified_ms";
+
+/// Catalog key of the last file id of an unfinished round; empty between rounds. Many machines run for less than a
+/// round takes.
+const CAME_TO: &str = "verified_up_to";
+
+/// Files read from the catalog at a time.
+const PAGE: usize = 256;
+
+/// Rest after each file, as a multiple of its read time: a round has a whole day.
+const REST: u32 = 3;
+
+/// How often the due time is checked: a timer does not advance while the machine sleeps.
+const LOOK: Duration = Duration::from_secs(600);
+
+/// Rest after a failed round, which then continues where it stopped.
+const AFTER_FAILURE: Duration = Duration::from_secs(1_800);
+
+/// Runs rounds for the life of the daemon.
+pub(crate) async fn follow(inner: Arc<Inner>) {
+    let every = inner.config.background.verify_seconds;
+    if every == 0 {
+        return;
+    }
+    let mut rest = Duration::ZERO;
+    loop {
+        let wait = until_next(&inner, every).await.unwrap_or(Duration::from_secs(every)).max(rest);
+        tokio::select! {
+            () = tokio::time::sleep(wait.min(LOOK)) => (),
+            () = inner.shutdown.cancelled() => return,
+        }
+        if wait > LOOK {
+            rest = rest.saturating_sub(LOOK);
+            continue;
+        }
+        let verified = verify(&inner).await;
+        if let Ok(changed @ 1..) = verified {
+            info!(files = changed, "changed under the same size and times; re-indexing");
+            inner.changed.notify_one();
+        }
+        let is_done = inner.note_outcome("verify", "cannot verify file contents", verified.map(drop));
+        rest = if is_done { Duration::ZERO } else { AFTER_FAILURE };
+    }
+}
+
+/// Returns the time until the next round. The first one is a full interval after the first start.
+async fn until_next(inner: &Inner, every: u64) -> Result<Duration> {
+    let catalog = inner.catalog.clone();
+    blocking(move || left(&catalog, Duration::from_secs(every), now_ms())).await
+}
+
+fn left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
+    let last = catalog.meta_get(KEY)?.and_then(|it| it.parse::<i64>().ok());
+    // In the future: the clock was set back, and would have to reach this time first.
+    let Some(last) = last.filter(|it| *it <= now_ms) else {
+        catalog.meta_set(KEY, &now_ms.to_string())?;
+        return Ok(every);
+    };
+    Ok(every.saturating_sub(Duration::from_millis(now_ms.saturating_sub(last).cast_unsigned())))
+}
+
+/// Runs one round and returns how many files were requeued.
+async fn verify(inner: &Arc<Inner>) -> Result<u64> {
+    let mut changed = 0;
+    loop {
+        let catalog = inner.catalog.clone();
+        let page = blocking(move || next_page(&catalog)).await?;
+        let Some(last) = page.last().map(|it| it.id) else { break };
+        for record in page {
+            if inner.shutdown.run_until_cancelled(inner.gate.passed()).await.is_none() {
+                return Ok(changed);
+            }
+            changed += u64::from(verify_one(inner, record).await?);
+        }
+        let catalog = inner.catalog.clone();
+        blocking(move || catalog.meta_set(CAME_TO, &last.to_string())).await?;
+    }
+    let catalog = inner.catalog.clone();
+    blocking(move || {
+        catalog.meta_set(CAME_TO, "")?;
+        catalog.meta_set(KEY, &now_ms().to_string())
+    })
+    .await?;
+    Ok(changed)
+}
+
+/// Returns the next files of the round.
+fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
+    let after: FileId = catalog.meta_get(CAME_TO)?.and_then(|it| it.parse().ok()).unwrap_or_default();
+    catalog.indexed_after(after, PAGE)
+}
+
+async fn verify_one(inner: &Inner, record: FileRecord) -> Result<bool> {
+    let begun = Instant::now();
+    let looked_at = record.clone();
+    // An unresponsive disk says nothing about its files.
+    let is_other = at_file(&record, move || Ok(differs(&looked_at))).await?.unwrap_or(false);
+    let catalog = inner.catalog.clone();
+    let changed = is_other && blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await? > 0;
+    let took = begun.elapsed();
+    tokio::time::sleep((took * REST).max(machine::budget().spend_behind(took))).await;
+    Ok(changed)
+}
+
+/// Returns whether a file's content differs from what was read. Missing and unreadable files are left to the walk.
+fn differs(record: &FileRecord) -> bool {
+    let Some(hash) = record.hash else { return false };
+    let Ok(file) = files::open_beneath(&record.root, &record.found.path) else { return false };
+    match files::hash(&file) {
+        Ok(now) => now != hash,
+        // It was not too large when it was read.
+        Err(error) => error.kind() == std::io::ErrorKind::FileTooLarge,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_set_back_delays_next_round_by_one_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+        let left =
+            |hours: i64| left(&catalog, Duration::from_secs(24 * 3_600), hours * 3_600_000).unwrap().as_secs() / 3_600;
+        assert_eq!((left(1_000), left(1_006), left(1_030)), (24, 18, 0));
+        // Each call below is a daemon start.
+        assert_eq!((left(500), left(510), left(524)), (24, 14, 0));
+    }
+}

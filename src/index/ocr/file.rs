@@ -1,0 +1,269 @@
+//! OCR of one file: its cached state, its next step and its retries.
+//!
+//! A hung or dead OCR worker may be the machine's fault, so the file is tried a second time. After that it is skipped
+//! until it or the readers change, like unreadable files.
+
+use std::sync::Arc;
+
+use crate::catalog::{EvidenceCache, EvidenceKey, READ_BY_OCR, WITHOUT_TEXT_LAYER};
+use crate::error::Result;
+use crate::extract::{READERS, Tools};
+use crate::index::ocr::slice::{Reader, Turn, is_begun, read_content};
+use crate::index::{Inner, blocking};
+use crate::model::{ContentHash, Document, ExtractFailure, FileId, FileRecord, FileState, OcrMode, Reason};
+
+/// Failed attempts, with no page read in between, after which a file is skipped.
+const MOST_TRIES: usize = 2;
+/// The OCR skill.
+pub(in crate::index) const SKILL: &str = "ocr_image";
+/// Changed whenever OCR would return another text for the same image.
+const VERSION: &str = "1";
+
+/// The OCR text of a file in the cache.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Known {
+    /// Finished. The document may be empty.
+    Read(Document),
+    /// Partial: pages are left.
+    Begun(Document),
+    /// Failed for good, for this reason.
+    GivenUp(String),
+    /// Not started.
+    Unread,
+}
+
+/// Result of one OCR step.
+#[derive(Debug, Default, PartialEq)]
+pub(in crate::index) struct Looked {
+    /// Why no image at all can be read.
+    pub(in crate::index) unloaded: Option<String>,
+    /// The file is not in the index yet, and is queued until it is.
+    pub(in crate::index) is_early: bool,
+    /// There is text to index.
+    pub(in crate::index) has_text: bool,
+    /// Another step is needed.
+    pub(in crate::index) goes_on: bool,
+}
+
+/// Returns the cached OCR state of this content.
+pub(crate) fn known(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> Known {
+    let every = of(cache, &key(hash, true));
+    if mode == OcrMode::Always || matches!(every, Known::Read(_)) {
+        return every;
+    }
+    match (of(cache, &key(hash, false)), every) {
+        (Known::Unread, Known::Begun(read)) => Known::Begun(read),
+        (unread, _) => unread,
+    }
+}
+
+/// OCR results are stored beside skill results of queries, under names that no query uses.
+pub(in crate::index) fn key(hash: ContentHash, every: bool) -> EvidenceKey {
+    let skill = if every { "index_every_page" } else { "index_pictures" };
+    EvidenceKey { hash, skill: skill.into(), version: VERSION.into() }
+}
+
+/// Failures are keyed by the version of the readers: new readers try again.
+fn key_of_tries(key: &EvidenceKey) -> EvidenceKey {
+    EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS.into(), ..key.clone() }
+}
+
+fn of(cache: &EvidenceCache, key: &EvidenceKey) -> Known {
+    match cache.get(key) {
+        Some(read) if !is_begun(&read) => Known::Read(read),
+        found => match (found, given_up(cache, key)) {
+            (Some(mut read), Some(why)) => {
+                read.problems.push(why);
+                Known::Read(read)
+            }
+            (Some(read), None) => Known::Begun(read),
+            (None, Some(why)) => Known::GivenUp(why),
+            (None, None) => Known::Unread,
+        },
+    }
+}
+
+/// Returns why a file is not tried any more.
+fn given_up(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
+    let tries = cache.get(&key_of_tries(key))?;
+    let is_over = tries.truncated || tries.problems.len() >= MOST_TRIES;
+    tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
+}
+
+/// Records a failure. Only failures that ended their worker are retried: the others say that the file is unreadable.
+fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure) {
+    let own = key_of_tries(key);
+    let mut tries = cache.get(&own).unwrap_or_default();
+    tries.problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
+    // The same refusal would come again.
+    tries.truncated |= !failure.reason.ends_its_reader();
+    cache.put(&own, &tries);
+}
+
+/// Advances the OCR of one file by one slice, unless it is finished.
+pub(in crate::index) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Result<Looked> {
+    let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
+    let found = blocking(move || {
+        let Some(record) = catalog.records(&[id])?.pop() else { return Ok(Err(false)) };
+        let hash = record.hash.filter(|_| is_read(&record));
+        let found = hash.map(|it| (it, of(&cache, &key(it, every))));
+        Ok(found.ok_or(record.state == FileState::Pending).map(|(hash, known)| (hash, known, record)))
+    });
+    let (hash, known, record) = match found.await? {
+        Ok(found) => found,
+        Err(is_early) => return Ok(Looked { is_early, ..Looked::default() }),
+    };
+    let begun = match known {
+        Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), ..Looked::default() }),
+        Known::GivenUp(_) => return Ok(Looked::default()),
+        Known::Begun(read) => read,
+        Known::Unread => Document::default(),
+    };
+    let reader = Reader { pool: &inner.skills, pace: &inner.pictures.pace, gate: &inner.gate };
+    let Some(turn) = read_content(&reader, &record, hash, tools, every, begun).await? else {
+        return Ok(Looked::default());
+    };
+    let cache: Arc<EvidenceCache> = inner.evidence.clone();
+    let looked = blocking(move || Ok(keep(&cache, &key(hash, every), &turn))).await?;
+    // A slice takes minutes.
+    inner.purge_if_withdrawn(&record).await?;
+    Ok(looked)
+}
+
+/// Returns whether the index lacks this text: a copy of the file was read, or the daemon ended before indexing it.
+fn is_news(read: &Document, detail: &str) -> bool {
+    let is_old = detail.contains(READ_BY_OCR);
+    let is_older = read.pages_without_text.is_empty() && detail.contains(WITHOUT_TEXT_LAYER);
+    !read.blocks.is_empty() && (!is_old || is_older)
+}
+
+fn is_read(record: &FileRecord) -> bool {
+    record.state == FileState::Indexed || record.reason == Some(Reason::NoText)
+}
+
+/// Caches the result of a slice.
+fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
+    let mut is_kept = true;
+    if turn.progressed {
+        cache.put(key, &turn.read);
+        // Without the cache the same pages would be read for ever.
+        is_kept = cache.has(key);
+        if cache.has(&key_of_tries(key)) {
+            cache.put(&key_of_tries(key), &Document::default());
+        }
+    }
+    let has_text = is_kept && turn.progressed && !turn.read.blocks.is_empty();
+    let unloaded = turn.failure.as_ref().and_then(ExtractFailure::unloaded).map(String::from);
+    let goes_on = match &turn.failure {
+        Some(_) if unloaded.is_some() => false,
+        // This may not be the file's fault: the next job tries it again.
+        Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => {
+            tracing::warn!(reason = failure.reason.name(), "OCR of a file failed: {}", failure.detail);
+            false
+        }
+        Some(failure) => {
+            note_failure(cache, key, failure);
+            given_up(cache, key).is_none() && cache.has(&key_of_tries(key))
+        }
+        None => is_begun(&turn.read),
+    };
+    Looked { unloaded, has_text, goes_on: is_kept && goes_on, is_early: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::ocr::slice::tests::part;
+    use crate::model::NETWORKS_UNLOADED;
+
+    type Outcome = std::result::Result<Document, ExtractFailure>;
+
+    fn failed(reason: Reason) -> Outcome {
+        Err(ExtractFailure { reason, detail: "why".into() })
+    }
+
+    fn cache(dir: &tempfile::TempDir) -> EvidenceCache {
+        EvidenceCache::open(&dir.path().join("e.sqlite"), 1 << 24).unwrap()
+    }
+
+    #[test]
+    fn partial_ocr_is_cached_and_continues() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, hash) = (cache(&dir), ContentHash([1; 32]));
+        let keep = |every, read| keep(&cache, &key(hash, every), &Turn { read, progressed: true, failure: None });
+        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Unread);
+        assert_eq!(keep(false, part([1], [2])), Looked { has_text: true, goes_on: true, ..Looked::default() });
+        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
+        assert_eq!(known(&cache, hash, OcrMode::Always), Known::Unread);
+        keep(true, part([1, 2], [3]));
+        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
+        assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, ..Looked::default() });
+        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "every page beats some pages");
+    }
+
+    #[test]
+    fn hung_reader_is_retried_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
+        let fail = |reason, read: Document, progressed| {
+            let turn = Turn { read, progressed, failure: failed(reason).err() };
+            keep(&cache, &key, &turn).goes_on
+        };
+        assert!(fail(Reason::Timeout, Document::default(), false));
+        assert_eq!(of(&cache, &key), Known::Unread);
+        // A page read since resets the count.
+        assert!(fail(Reason::WorkerCrash, part([1], [2, 3]), true));
+        assert_eq!(of(&cache, &key), Known::Begun(part([1], [2, 3])));
+        assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
+        let Known::Read(read) = of(&cache, &key) else { panic!() };
+        assert_eq!(
+            (read.problems, read.blocks.len()),
+            (vec!["its pictures were not read: out_of_memory why".into()], 1)
+        );
+        // As with another version of the readers.
+        cache.put(&EvidenceKey { version: "older".into(), ..key_of_tries(&key) }, &Document::default());
+        assert_eq!(of(&cache, &key), Known::Begun(part([1], [2, 3])));
+    }
+
+    #[test]
+    fn bad_file_is_given_up_at_once_but_missing_tools_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir);
+        for (number, reason, expected) in [
+            (1, Reason::Encrypted, Known::GivenUp("its pictures were not read: encrypted why".into())),
+            (2, Reason::UnsupportedType, Known::Unread),
+            (3, Reason::NoJail, Known::Unread),
+        ] {
+            let key = key(ContentHash([number; 32]), false);
+            let turn = Turn { read: Document::default(), progressed: false, failure: failed(reason).err() };
+            assert_eq!(keep(&cache, &key, &turn), Looked::default(), "{reason:?}");
+            assert_eq!(of(&cache, &key), expected);
+        }
+    }
+
+    #[test]
+    fn unloaded_networks_are_reported_and_not_blamed_on_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
+        let detail = format!("{NETWORKS_UNLOADED}: cannot load the model `det.onnx`");
+        for (reason, expected) in [(Reason::UnsupportedType, Some(detail.clone())), (Reason::Damaged, None)] {
+            let failure = Some(ExtractFailure { reason, detail: detail.clone() });
+            let turn = Turn { read: Document::default(), progressed: false, failure };
+            assert_eq!(of(&cache, &key), Known::Unread);
+            assert_eq!(keep(&cache, &key, &turn).unloaded, expected);
+        }
+    }
+
+    #[test]
+    fn file_is_indexed_when_ocr_read_more_than_index_has() {
+        for (detail, read, expected) in [
+            ("2 pages without a text layer", part([1], []), true),
+            ("1 pages read by OCR", part([1], []), false),
+            ("1 pages read by OCR; 1 pages without a text layer", part([1, 2], []), true),
+            ("1 pages read by OCR; 1 pages without a text layer", part([1], [2]), false),
+            ("", part([], []), false),
+        ] {
+            assert_eq!(is_news(&read, detail), expected, "{detail}");
+        }
+    }
+}

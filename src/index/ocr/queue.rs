@@ -1,0 +1,481 @@
+//! OCR queue: reads the text in images beside the pipeline, one file at a time.
+//!
+//! [`Pictures`] holds the files to OCR and who requested each. Cancelling a job drops its requests; requests of the
+//! watcher stay, even for a file that a job read first. An entry leaves only when its text is indexed: failed files,
+//! and files that a failed job did not reach, stay queued. [`crate::index::ocr::merge`] merges the text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::{Catalog, RequeueScope};
+use crate::error::Result;
+use crate::extract::Tools;
+use crate::index::ocr::throttle::Pace;
+use crate::index::ocr::{availability, file};
+use crate::index::pipeline::Run;
+use crate::index::pipeline::run_pending::longer;
+use crate::index::progress::Progress;
+use crate::index::{Inner, blocking};
+use crate::machine;
+use crate::model::{FileId, OcrMode, Phase};
+
+/// Maximum queued files. The next job finds the files beyond it again.
+const MOST_WAITING: usize = 100_000;
+/// Files read from the catalog at a time.
+const LISTED_AT_ONCE: usize = 1_000;
+/// Files whose OCR text is indexed together, unless that takes too long.
+const FILES_TOGETHER: usize = 32;
+/// The longest that OCR text waits for a full batch.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Key of the problem that OCR failed, or that its text could not be indexed.
+const PICTURES: &str = "pictures";
+/// Interval of the check for idle workers.
+const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
+/// Files to OCR, by requester (a job id, empty for the watcher) and file id. The flag is true for every page, false for
+/// only pages without text.
+type Asked = BTreeMap<String, BTreeMap<FileId, bool>>;
+
+#[derive(Default)]
+struct Waiting {
+    now: Asked,
+    /// Files that had a slice already. They continue when `now` is empty.
+    later: Asked,
+    /// Files that the watcher saw change and that the pipeline has not read since.
+    seen: BTreeSet<FileId>,
+    /// Files in progress, until their text is indexed.
+    at_hand: BTreeSet<FileId>,
+}
+
+fn count(asked: &Asked) -> usize {
+    asked.values().map(BTreeMap::len).sum()
+}
+
+/// The queue of files to OCR.
+#[derive(Default)]
+pub(crate) struct Pictures {
+    /// OCR mode of the watcher's files.
+    mode: OcrMode,
+    waiting: Mutex<Waiting>,
+    /// Notified when a file is queued.
+    pub(crate) arrived: Notify,
+    /// CPU time still to be slept off.
+    pub(in crate::index) pace: Pace,
+    /// Held while reading.
+    pub(in crate::index) lane: tokio::sync::Mutex<()>,
+}
+
+/// A file taken from the queue, with its requesters and whether each wants every page.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    id: FileId,
+    by: Vec<(String, bool)>,
+}
+
+impl Wanted {
+    fn every_page(&self) -> bool {
+        self.by.iter().any(|it| it.1)
+    }
+}
+
+impl Pictures {
+    /// Creates an empty queue. `mode` applies to the watcher's files.
+    pub(crate) fn new(mode: OcrMode) -> Pictures {
+        Pictures { mode, ..Pictures::default() }
+    }
+
+    /// Records files that the watcher saw change. A job may read them first, and be cancelled before OCR.
+    pub(crate) fn saw(&self, files: impl IntoIterator<Item = FileId>) {
+        if self.mode == OcrMode::Never {
+            return;
+        }
+        let seen = &mut self.waiting().seen;
+        if seen.len() >= MOST_WAITING {
+            // These files vanished before any run read them.
+            seen.clear();
+        }
+        let room = MOST_WAITING - seen.len();
+        seen.extend(files.into_iter().take(room));
+    }
+
+    /// Removes the watcher's record of a file that is being read, and returns whether there was one.
+    pub(crate) fn take_seen(&self, id: FileId) -> bool {
+        self.waiting().seen.remove(&id)
+    }
+
+    /// Returns who requests OCR of a file that a job in this mode just read: the job, and the watcher if it saw the
+    /// file. Each requester has a flag for every page.
+    pub(crate) fn askers(
+        &self,
+        (job, mode): (&str, OcrMode),
+        is_seen: bool,
+        wants: impl Fn(OcrMode) -> bool,
+    ) -> Vec<(String, bool)> {
+        let watcher = is_seen.then(|| (String::new(), self.mode));
+        let both = std::iter::once((job.to_string(), mode)).chain(watcher);
+        both.filter(|it| wants(it.1)).map(|(by, mode)| (by, mode == OcrMode::Always)).collect()
+    }
+
+    /// Queues a file for this job.
+    pub(crate) fn push(&self, job: &str, id: FileId, every_page: bool) {
+        let waiting = &mut *self.waiting();
+        if count(&waiting.now) < MOST_WAITING {
+            let begun = waiting.later.get_mut(job).and_then(|it| it.remove(&id)).unwrap_or_default();
+            *waiting.now.entry(job.to_string()).or_default().entry(id).or_default() |= every_page || begun;
+        }
+    }
+
+    /// Queues a file behind all others, so that a long book does not block them.
+    pub(crate) fn push_later(&self, job: &str, id: FileId, every_page: bool) {
+        let waiting = &mut *self.waiting();
+        if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&id)) {
+            *every |= every_page;
+        } else if count(&waiting.later) < MOST_WAITING {
+            *waiting.later.entry(job.to_string()).or_default().entry(id).or_default() |= every_page;
+        }
+    }
+
+    /// Returns how many files are queued or in progress.
+    pub(crate) fn unread(&self) -> u64 {
+        let waiting = self.waiting();
+        let asked = waiting.now.values().chain(waiting.later.values()).flat_map(BTreeMap::keys);
+        asked.chain(&waiting.at_hand).collect::<BTreeSet<_>>().len() as u64
+    }
+
+    /// Removes files from those in progress.
+    fn settle(&self, files: impl IntoIterator<Item = FileId>) {
+        let at_hand = &mut self.waiting().at_hand;
+        for it in files {
+            at_hand.remove(&it);
+        }
+    }
+
+    /// Returns whether a file is queued.
+    pub(crate) fn has(&self, id: FileId) -> bool {
+        let waiting = self.waiting();
+        waiting.now.values().chain(waiting.later.values()).any(|it| it.contains_key(&id))
+    }
+
+    fn pop(&self) -> Option<Wanted> {
+        let waiting = &mut *self.waiting();
+        if count(&waiting.now) == 0 {
+            waiting.now = std::mem::take(&mut waiting.later);
+        }
+        let id = *waiting.now.values().filter_map(|it| it.keys().next()).min()?;
+        let by = waiting.now.iter_mut().filter_map(|(job, files)| Some((job.clone(), files.remove(&id)?))).collect();
+        waiting.now.retain(|_, files| !files.is_empty());
+        waiting.at_hand.insert(id);
+        Some(Wanted { id, by })
+    }
+
+    /// Queues a file again that was not read.
+    fn put_back(&self, wanted: Wanted) {
+        wanted.by.iter().for_each(|(job, every_page)| self.push(job, wanted.id, *every_page));
+    }
+
+    /// Queues a file again behind all others, after its OCR failed.
+    fn put_off(&self, wanted: Wanted) {
+        wanted.by.iter().for_each(|(job, every_page)| self.push_later(job, wanted.id, *every_page));
+    }
+
+    /// Ends a job. Cancelling it drops its requests. Otherwise its remaining files become the watcher's, because no
+    /// other event reports them.
+    pub(crate) fn end(&self, job: &str, is_cancelled: bool) {
+        let (now, later) = {
+            let waiting = &mut *self.waiting();
+            (waiting.now.remove(job).unwrap_or_default(), waiting.later.remove(job).unwrap_or_default())
+        };
+        if !is_cancelled && self.mode != OcrMode::Never {
+            now.into_iter().for_each(|(id, every_page)| self.push("", id, every_page));
+            later.into_iter().for_each(|(id, every_page)| self.push_later("", id, every_page));
+        }
+        if !self.is_empty() {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Drops the requests of this job only.
+    fn forget(&self, job: &str) {
+        let waiting = &mut *self.waiting();
+        waiting.now.remove(job);
+        waiting.later.remove(job);
+    }
+
+    fn is_empty(&self) -> bool {
+        let waiting = self.waiting();
+        count(&waiting.now) + count(&waiting.later) == 0
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Queues the files of a job: those below these folders with unread images.
+pub(crate) async fn collect(inner: &Inner, job: &str, folders: &[PathBuf], mode: OcrMode) -> Result<()> {
+    let every = mode == OcrMode::Always;
+    for folder in folders {
+        let mut after = 0;
+        loop {
+            let (catalog, folder): (Catalog, PathBuf) = (inner.catalog.clone(), folder.clone());
+            let page = blocking(move || catalog.pictures(Some(&folder), every, after, LISTED_AT_ONCE)).await?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            page.iter().for_each(|it| inner.pictures.push(job, it.id, every));
+        }
+    }
+    Ok(())
+}
+
+/// Reads what the watcher queues and what jobs left, for the life of the daemon. Failures are retried.
+pub(crate) async fn follow(inner: Arc<Inner>) {
+    let mut again = None;
+    while inner.is_told(&inner.pictures.arrived, again).await {
+        let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
+        let outcome = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await;
+        let is_done = inner.note_outcome(PICTURES, "cannot index OCR text", outcome);
+        again = (!is_done).then(|| longer(again));
+    }
+}
+
+/// Ends idle workers, for the life of the daemon. A separate task, because the reader may wait through a pause with
+/// hundreds of MiB of models in memory.
+pub(crate) async fn dismiss_rested(inner: Arc<Inner>) {
+    let mut ticks = tokio::time::interval(TICK);
+    while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
+        inner.skills.dismiss_rested();
+    }
+}
+
+/// Reads everything queued and indexes the text as it comes. On cancellation, requests of this job alone are dropped.
+pub(crate) async fn read(
+    inner: &Arc<Inner>,
+    mode: OcrMode,
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+) -> Result<()> {
+    if inner.pictures.is_empty() {
+        return Ok(());
+    }
+    let outcome = read_in_turn(inner, mode, progress, cancel).await;
+    if cancel.is_cancelled() {
+        inner.pictures.forget(&progress.job_id());
+        // No other event reports the files of other requesters, or the text not yet indexed.
+        inner.pictures.arrived.notify_one();
+        inner.changed.notify_one();
+    }
+    outcome
+}
+
+async fn read_in_turn(
+    inner: &Arc<Inner>,
+    mode: OcrMode,
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+) -> Result<()> {
+    let Some(_lane) = cancel.run_until_cancelled(inner.pictures.lane.lock()).await else { return Ok(()) };
+    if availability::are_unloaded(inner) && !progress.job_id().is_empty() {
+        // A user waits, who may have repaired the models just now.
+        availability::look_again(inner).await;
+    }
+    let Some(tools) = availability::tools(inner).filter(|_| !availability::are_unloaded(inner)) else { return Ok(()) };
+    let mut early = Vec::new();
+    let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
+    let outcome = put_back_early(inner, early).await.and(outcome);
+    // Whatever ended the run, the remaining files are queued.
+    inner.pictures.waiting().at_hand.clear();
+    outcome
+}
+
+/// Requeues files that were not in the index yet. The run that indexes them wakes the queue, unless it already ended.
+async fn put_back_early(inner: &Inner, early: Vec<Wanted>) -> Result<()> {
+    let (catalog, ids): (Catalog, Vec<FileId>) = (inner.catalog.clone(), early.iter().map(|it| it.id).collect());
+    let count = ids.len();
+    for Wanted { id, by } in early {
+        // Requests of an ended job become the watcher's.
+        let heir = |(job, every): (String, bool)| match lives(inner, &job) {
+            true => Some((job, every)),
+            false => (inner.config.ocr != OcrMode::Never).then(|| (String::new(), every)),
+        };
+        let by = by.into_iter().filter_map(heir).collect();
+        inner.pictures.put_back(Wanted { id, by });
+    }
+    if count > 0 && blocking(move || catalog.still_pending(ids)).await?.len() < count {
+        inner.pictures.arrived.notify_one();
+    }
+    Ok(())
+}
+
+/// Reads the queue. Files that are not in the index yet go to `early`.
+async fn read_waiting(
+    inner: &Arc<Inner>,
+    mode: OcrMode,
+    tools: &Tools,
+    (progress, cancel): (&Arc<Progress>, &CancellationToken),
+    early: &mut Vec<Wanted>,
+) -> Result<()> {
+    progress.enter(Phase::Indexing);
+    let run = Run { ocr: mode, progress: progress.clone(), ..Run::quiet(cancel.clone()) };
+    let mut ready: Vec<Wanted> = Vec::new();
+    let mut since = Instant::now();
+    while let Some(wanted) = inner.pictures.pop() {
+        let read = cancel.run_until_cancelled(async {
+            inner.pictures.pace.rest(machine::budget()).await;
+            inner.gate.passed().await;
+            file::look(inner, tools, wanted.id, wanted.every_page()).await
+        });
+        let looked = match read.await {
+            Some(Ok(looked)) if looked.unloaded.is_none() => looked,
+            Some(Err(error)) => {
+                // Neither this file nor the text read before it may wait for the next walk.
+                inner.pictures.put_off(wanted);
+                bring_in(inner, &run, ready).await?;
+                return Err(error);
+            }
+            not_read => {
+                inner.pictures.put_back(wanted);
+                // Every other file would fail alike: all stay queued until the models load.
+                if let Some(why) = not_read.and_then(Result::ok).and_then(|it| it.unloaded) {
+                    availability::note_unloaded(inner, tools, &why);
+                }
+                break;
+            }
+        };
+        if looked.is_early {
+            early.push(wanted);
+            continue;
+        }
+        if looked.goes_on {
+            let living = wanted.by.iter().filter(|(job, _)| lives(inner, job));
+            living.for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));
+        }
+        if !looked.has_text {
+            inner.pictures.settle([wanted.id]);
+        } else {
+            if ready.is_empty() {
+                since = Instant::now();
+            }
+            ready.push(wanted);
+        }
+        if ready.len() >= FILES_TOGETHER || (!ready.is_empty() && since.elapsed() > PATIENCE) {
+            bring_in(inner, &run, std::mem::take(&mut ready)).await?;
+        }
+    }
+    bring_in(inner, &run, ready).await
+}
+
+/// Returns whether a requester still waits: a job may have been cancelled during OCR; the watcher always waits.
+fn lives(inner: &Inner, job: &str) -> bool {
+    job.is_empty() || inner.running().get(job).is_some_and(|it| !it.cancel.is_cancelled())
+}
+
+/// Makes these files pending and runs the pipeline, which finds their text in the cache. After cancellation, the files
+/// stay queued for other requesters.
+async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<()> {
+    let files: Vec<FileId> = ready.iter().map(|it| it.id).collect();
+    let outcome = bring_in_text(inner, run, ready).await;
+    inner.pictures.settle(files);
+    outcome
+}
+
+async fn bring_in_text(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<()> {
+    if run.cancel.is_cancelled() {
+        ready.into_iter().for_each(|it| inner.pictures.put_back(it));
+        return Ok(());
+    }
+    if ready.is_empty() {
+        return Ok(());
+    }
+    let _engine = inner.engine.lock().await;
+    let (catalog, files) = (inner.catalog.clone(), ready.iter().map(|it| it.id).collect());
+    if let Err(error) = blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await {
+        // Their text is only in the cache, and no index refers to it.
+        ready.into_iter().for_each(|it| inner.pictures.put_back(it));
+        return Err(error);
+    }
+    // No other event reports the pending files.
+    inner.drain(run).await.inspect_err(|_| inner.changed.notify_one())?;
+    inner.upkeep_if_due().await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_job_keeps_files_of_other_requesters() {
+        let pictures = Pictures::default();
+        for (job, id, every_page) in [("", 1, false), ("", 3, false), ("a", 1, true), ("a", 2, true), ("b", 2, false)] {
+            pictures.push(job, id, every_page);
+        }
+        assert_eq!(pictures.unread(), 3);
+        let first = pictures.pop().unwrap();
+        assert_eq!((first.id, first.every_page()), (1, true));
+        assert_eq!(pictures.unread(), 3, "files in progress are not in the index yet");
+        // The job is cancelled while the file is in progress.
+        pictures.put_back(first);
+        pictures.forget("a");
+        let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
+        assert_eq!(left, [(1, false), (2, false), (3, false)]);
+        assert!(pictures.is_empty());
+        pictures.settle([1, 2]);
+        assert_eq!(pictures.unread(), 1);
+    }
+
+    #[test]
+    fn file_after_its_slice_goes_behind_the_others() {
+        let pictures = Pictures::default();
+        let later = |id, every_page| pictures.push_later("a", id, every_page);
+        later(1, false);
+        pictures.push("a", 2, false);
+        pictures.push("a", 3, false);
+        later(3, true);
+        let next = || pictures.pop().map(|it| (it.id, it.every_page()));
+        assert!(pictures.has(1) && pictures.has(2) && !pictures.has(4));
+        assert_eq!([next(), next(), next()], [Some((2, false)), Some((3, true)), Some((1, false))]);
+        later(1, true);
+        assert!(!pictures.is_empty());
+        pictures.push("a", 1, false);
+        assert_eq!((next(), next()), (Some((1, true)), None));
+        assert!(pictures.is_empty());
+    }
+
+    #[test]
+    fn watched_file_stays_when_job_that_read_it_is_cancelled() {
+        let pictures = Pictures::new(OcrMode::Auto);
+        pictures.saw([1, 2]);
+        let read = |job: &str, mode, id| {
+            let is_seen = pictures.take_seen(id);
+            let askers = pictures.askers((job, mode), is_seen, |it| it != OcrMode::Never);
+            askers.iter().for_each(|(by, every_page)| pictures.push(by, id, *every_page));
+        };
+        read("a", OcrMode::Always, 1);
+        // A job without OCR.
+        read("b", OcrMode::Never, 2);
+        read("a", OcrMode::Always, 3);
+        pictures.end("a", true);
+        pictures.end("b", true);
+        let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
+        assert_eq!(left, [(1, false), (2, false)], "files of the job alone are dropped");
+        assert!(!pictures.take_seen(1), "it was read");
+    }
+
+    #[test]
+    fn files_of_failed_job_pass_to_watcher_unless_ocr_is_off() {
+        for (mode, expected) in [(OcrMode::Auto, vec![(2, true), (1, false)]), (OcrMode::Never, vec![])] {
+            let pictures = Pictures::new(mode);
+            pictures.push_later("a", 1, false);
+            pictures.push("a", 2, true);
+            pictures.end("a", false);
+            let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.by, it.id)).collect();
+            let expected: Vec<_> =
+                expected.into_iter().map(|(id, every_page)| (vec![(String::new(), every_page)], id)).collect();
+            assert_eq!(left, expected, "{mode:?}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! One OCR slice of a file: repeated worker calls until no page is left or the slice is over.
+//!
+//! A slice is bounded because a book takes an hour. Other work gets the processors between two calls, and a pause ends
+//! the slice. The pages read so far are kept with the list of pages left, and the next slice continues there.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::extract::{Purpose, SkillJob, Tools, Witness, WorkerPool};
+use crate::index::ocr::file::SKILL;
+use crate::index::ocr::throttle::Pace;
+use crate::index::pause::Gate;
+use crate::index::{Before, at_file};
+use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MOST_BLOCKS, Reason};
+use crate::{files, machine};
+
+/// The longest that one worker call takes. A document of many pages takes many calls.
+const CALL_SECONDS: u32 = 60;
+/// Seconds after which a call begins no further page, so that other work gets the processors and a pause may begin.
+const REST_AFTER: u32 = 4;
+/// The longest that a slice takes, however small its CPU share: its text is searchable only after it ends.
+const LONGEST_TURN: Duration = Duration::from_secs(600);
+/// Maximum calls per slice.
+const CALLS_OF_A_TURN: usize = 100;
+/// Pages requested per call, once the pages left are known: the worker opens all of them before it reads the first.
+const PAGES_OF_A_CALL: usize = 16;
+/// Maximum OCR text per file, the same as for extracted text.
+const MOST_TEXT_BYTES: usize = 10 << 20;
+
+/// The OCR worker pool with its throttle and pause.
+pub(in crate::index) struct Reader<'a> {
+    pub(in crate::index) pool: &'a WorkerPool,
+    pub(in crate::index) pace: &'a Pace,
+    pub(in crate::index) gate: &'a Gate,
+}
+
+/// Measures the work time of a call, without the wait for a worker.
+#[derive(Default)]
+struct Work(OnceLock<Instant>);
+
+impl Work {
+    fn took(&self) -> Duration {
+        self.0.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+}
+
+#[async_trait::async_trait]
+impl Witness for Work {
+    fn begins(&self) {
+        self.0.get_or_init(Instant::now);
+    }
+
+    async fn may_again(&self) -> bool {
+        true
+    }
+}
+
+/// Runs a slice on a file with this content. Returns `None` if the content differs before or after: the text then
+/// matches no complete content, and the write itself requeues the file.
+pub(in crate::index) async fn read_content(
+    reader: &Reader<'_>,
+    record: &FileRecord,
+    hash: ContentHash,
+    tools: &Tools,
+    every: bool,
+    begun: Document,
+) -> Result<Option<Turn>> {
+    let Some((file, before)) = open(record, hash).await? else { return Ok(None) };
+    let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let job = SkillJob {
+        skill: SKILL.into(),
+        pages: None,
+        seconds: CALL_SECONDS,
+        rest_after: Some(REST_AFTER),
+        purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
+        tools: tools.clone(),
+    };
+    let turn = read_file(reader, (&file, &name), job, begun).await?;
+    Ok((before.still_holds(record).await? == Some(true)).then_some(turn))
+}
+
+/// Opens the file if it still has this content. The watcher requeues it otherwise.
+async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
+    let (root, path) = (record.root.clone(), record.found.path.clone());
+    let opened = at_file(record, move || {
+        let Ok(file) = files::open_beneath(&root, &path) else { return Ok(None) };
+        let before = Before::of(&file);
+        Ok(files::hash(&file).is_ok_and(|now| now == hash).then_some((file, before)))
+    });
+    Ok(opened.await?.flatten())
+}
+
+/// State of a file after a slice.
+#[derive(Debug)]
+pub(in crate::index) struct Turn {
+    pub(in crate::index) read: Document,
+    /// The slice read at least one page, even if it was empty.
+    pub(in crate::index) progressed: bool,
+    pub(in crate::index) failure: Option<ExtractFailure>,
+}
+
+/// Calls the worker until no page is left, the slice is over, or a pause begins.
+async fn read_file(
+    &Reader { pool, pace, gate }: &Reader<'_>,
+    (file, name): (&File, &str),
+    job: SkillJob,
+    begun: Document,
+) -> Result<Turn> {
+    let threads = job.tools.ocr.as_ref().map_or(1, |it| u32::try_from(it.threads).unwrap_or(1));
+    let call = move |pages: Option<Vec<u32>>| {
+        let (job, file) = (SkillJob { pages, ..job.clone() }, file.try_clone());
+        async move {
+            let file = file.map_err(|error| ExtractFailure { reason: Reason::Io, detail: error.to_string() })?;
+            let work = Work::default();
+            let outcome = pool.run_skill_before(file, name, job, &work).await;
+            pace.owe(work.took() * threads);
+            outcome
+        }
+    };
+    let goes_on = || async {
+        pace.rest(machine::budget()).await;
+        gate.pause().is_none()
+    };
+    let turn = take_turn(begun, call, goes_on).await;
+    match turn.failure {
+        Some(ExtractFailure { reason: Reason::Io, detail }) => Err(Error::internal(detail)),
+        failure => Ok(Turn { failure, ..turn }),
+    }
+}
+
+/// Runs a slice on the pages left of a document, or on all pages if none was read yet.
+async fn take_turn<W, G>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, goes_on: impl Fn() -> G) -> Turn
+where
+    W: Future<Output = Result<Document, ExtractFailure>>,
+    G: Future<Output = bool>,
+{
+    let mut turn = Turn { read: begun, progressed: false, failure: None };
+    let since = Instant::now();
+    for number in 0..CALLS_OF_A_TURN {
+        // The caller already waited for the pause before the first call.
+        if number > 0 && (since.elapsed() > LONGEST_TURN || !goes_on().await) {
+            break;
+        }
+        let left = turn.read.pages_without_text.clone();
+        let (asked, rest) = left.split_at(left.len().min(PAGES_OF_A_CALL));
+        let part = match call((!left.is_empty()).then(|| asked.to_vec())).await {
+            Ok(part) => part,
+            Err(failure) => {
+                turn.failure = Some(failure);
+                break;
+            }
+        };
+        let is_stuck = !asked.is_empty() && part.pages_without_text.len() >= asked.len();
+        turn.progressed |= !is_stuck;
+        add(&mut turn.read, part, rest);
+        if is_stuck {
+            let detail = format!("no page of them was read in {CALL_SECONDS} s");
+            turn.failure = Some(ExtractFailure { reason: Reason::Timeout, detail });
+        }
+        if is_stuck || !is_begun(&turn.read) {
+            break;
+        }
+    }
+    turn.read.blocks.sort_by_key(|it| it.anchor.page);
+    turn
+}
+
+/// Appends the result of a call. `rest` are the pages that the call did not request.
+fn add(read: &mut Document, part: Document, rest: &[u32]) {
+    let before = std::mem::take(read);
+    *read = Document { blocks: before.blocks, problems: before.problems, title: before.title.or(part.title), ..part };
+    read.blocks.extend(part.blocks);
+    read.problems.extend(part.problems);
+    read.pages_without_text.extend(rest);
+    read.truncated = !read.pages_without_text.is_empty();
+    let bytes: usize = read.blocks.iter().map(|it| it.text.len()).sum();
+    if read.truncated && (bytes > MOST_TEXT_BYTES || read.blocks.len() > MOST_BLOCKS / 2) {
+        read.truncated = false;
+        read.problems.push("the text of its pictures is cut at the limit".to_string());
+    }
+}
+
+pub(in crate::index) fn is_begun(read: &Document) -> bool {
+    read.truncated && !read.pages_without_text.is_empty()
+}
+
+#[cfg(test)]
+pub(in crate::index) mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::extract::scripted_worker;
+    use crate::model::{Anchor, Block, BlockKind, FileKind};
+
+    /// Returns a worker's result with these pages read and those left.
+    pub(in crate::index) fn part(read: impl IntoIterator<Item = u32>, left: impl IntoIterator<Item = u32>) -> Document {
+        let block = |page| Block {
+            kind: BlockKind::Paragraph,
+            text: format!("page {page}"),
+            anchor: Anchor { page: Some(page), ..Anchor::default() },
+            rows: Vec::new(),
+        };
+        let (blocks, pages_without_text) =
+            (read.into_iter().map(block).collect(), left.into_iter().collect::<Vec<_>>());
+        Document { blocks, truncated: !pages_without_text.is_empty(), pages_without_text, ..Document::default() }
+    }
+
+    /// Runs a slice with a fake worker that has `pages` pages and reads `in_a_call` of them per call.
+    async fn turn(begun: Document, pages: u32, in_a_call: usize) -> (Turn, Vec<usize>) {
+        let asked = RefCell::new(Vec::new());
+        let call = |wanted: Option<Vec<u32>>| {
+            let wanted = wanted.unwrap_or_else(|| (1..=pages).collect());
+            asked.borrow_mut().push(wanted.len());
+            let (read, left) = wanted.split_at(in_a_call.min(wanted.len()));
+            std::future::ready(Ok(part(read.iter().copied(), left.iter().copied())))
+        };
+        let turn = take_turn(begun, call, || std::future::ready(true)).await;
+        (turn, asked.into_inner())
+    }
+
+    #[tokio::test]
+    async fn long_book_is_read_in_slices_to_last_page() {
+        let (mut read, mut turns) = (Document::default(), 0);
+        while turns == 0 || is_begun(&read) {
+            let (turn, asked) = turn(read, 4_500, 200).await;
+            assert!(turn.progressed && turn.failure.is_none());
+            assert!(asked.len() <= CALLS_OF_A_TURN);
+            assert!(asked[usize::from(turns == 0)..].iter().all(|it| *it <= PAGES_OF_A_CALL), "{asked:?}");
+            (read, turns) = (turn.read, turns + 1);
+        }
+        let pages: Vec<u32> = read.blocks.iter().filter_map(|it| it.anchor.page).collect();
+        assert_eq!((pages, turns), ((1..=4_500).collect::<Vec<u32>>(), 3));
+    }
+
+    #[tokio::test]
+    async fn finished_or_empty_document_is_not_partial() {
+        for (pages, in_a_call, calls) in [(0, 1, 1), (1, 1, 1), (3, 2, 2)] {
+            let (turn, asked) = turn(Document::default(), pages, in_a_call).await;
+            assert_eq!((turn.progressed, is_begun(&turn.read), asked.len()), (true, false, calls));
+        }
+    }
+
+    #[tokio::test]
+    async fn pause_ends_slice_and_keeps_pages() {
+        let calls = Cell::new(0);
+        let call = |_| {
+            calls.set(calls.get() + 1);
+            std::future::ready(Ok(part([calls.get()], calls.get() + 1..=9)))
+        };
+        let turn = take_turn(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
+        assert_eq!((turn.read.blocks.len(), turn.progressed, is_begun(&turn.read)), (2, true, true));
+        // It continues after the last page, and makes one call even when a pause begins.
+        let turn = take_turn(turn.read, call, || std::future::ready(false)).await;
+        assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
+    }
+
+    #[tokio::test]
+    async fn slice_without_progress_fails_with_timeout() {
+        let (turn, asked) = turn(part([1], [2, 3]), 3, 0).await;
+        assert_eq!((turn.progressed, asked), (false, vec![2]));
+        assert_eq!(turn.failure.unwrap().reason, Reason::Timeout);
+        assert_eq!(turn.read.pages_without_text, [2, 3]);
+    }
+
+    #[tokio::test]
+    async fn ocr_ends_at_text_limit() {
+        let mut long = part([1], [2, 3]);
+        long.blocks[0].text = "x".repeat(MOST_TEXT_BYTES + 1);
+        let (turn, _) = turn(long, 3, 1).await;
+        assert!(!is_begun(&turn.read) && turn.read.pages_without_text == [3] && turn.read.problems.len() == 1);
+    }
+
+    #[tokio::test]
+    async fn ocr_of_file_modified_meanwhile_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = root.join("a.png");
+        let read = Document { title: Some("read".into()), ..Document::default() };
+        for (does, expected) in
+            [(String::new(), Some(read.clone())), (format!("echo more >> {}", path.display()), None)]
+        {
+            std::fs::write(&path, "a picture").unwrap();
+            let hash = files::hash(&File::open(&path).unwrap()).unwrap();
+            let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
+            let pool = scripted_worker::pool(folder.path(), &does, &Ok(read.clone()));
+            let (pace, gate, tools) = (Pace::default(), Gate::always_open(), Tools::default());
+            let reader = Reader { pool: &pool, pace: &pace, gate: &gate };
+            let found = read_content(&reader, &record, hash, &tools, false, Document::default()).await.unwrap();
+            let found = found.map(|it| it.read);
+            assert_eq!(found, expected, "{does}");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Last stage: commits many files at once, then marks them in the catalog.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::catalog::{AsRead, Catalog, IndexedMark, ReasonMark, RequeueScope};
+use crate::error::{Error, Result};
+use crate::index::blocking;
+use crate::index::maintenance::purge;
+use crate::index::pipeline::embed::{Done, Ready};
+use crate::index::pipeline::read::Facts;
+use crate::index::pipeline::{Pass, Pipeline, Run};
+use crate::index::roots::scan;
+use crate::machine;
+use crate::model::{Contents, FileChunks, FileId, FileRecord, FileState, Reason};
+
+/// Chunks per commit. Every commit adds a version and a fragment to the table; many small fragments slow it down.
+const COMMIT_CHUNKS: usize = 2_000;
+/// The longest that a finished file waits for its commit while others arrive. A commit waits for the disk, and so does
+/// every query that reads at that moment. At one commit every five seconds, that is more than one query in twenty.
+const COMMIT_AFTER: Duration = Duration::from_secs(10);
+/// An idle gap in the input. It ends the batch of an urgent run, so that a saved file is searchable at once. A job has
+/// gaps whenever the model is slow, and would make many small commits. Its batch ends only when nothing else is in
+/// progress.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// Collects files, commits them in batches and marks them.
+pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Receiver<Vec<Ready>>) -> Result<()> {
+    let mut batch = Batch::default();
+    loop {
+        let paused = match tokio::time::timeout(PAUSE, groups.recv()).await {
+            Ok(Some(group)) => {
+                group.into_iter().for_each(|file| batch.push(file));
+                false
+            }
+            Ok(None) => return commit(batch, pipeline, run).await,
+            Err(_elapsed) => true,
+        };
+        // The feed waits for these files, or will once all are sent.
+        let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.under_way();
+        if batch.is_due() || is_all || (run.urgent && paused) {
+            let begun = Instant::now();
+            commit(std::mem::take(&mut batch), pipeline, run).await?;
+            // A commit mostly waits for the disk. No CPU share is charged for it, or just-saved files would wait.
+            if !run.urgent && !machine::budget().is_limited() {
+                run.rest(machine::budget().spend_behind(begun.elapsed())).await;
+            }
+        }
+    }
+}
+
+/// Commits in a separate task: if another stage fails, this future is dropped, but the commit completes.
+async fn commit(batch: Batch, pipeline: &Pipeline, run: &Run) -> Result<()> {
+    let (pipeline, run) = (pipeline.clone(), run.clone());
+    let task = tokio::spawn(async move { batch.commit(&pipeline, &run).await });
+    task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
+}
+
+/// Files committed to the store and the catalog together.
+#[derive(Default)]
+struct Batch {
+    files: Vec<Ready>,
+    chunks: usize,
+    since: Option<Instant>,
+}
+
+impl Batch {
+    fn push(&mut self, file: Ready) {
+        self.since.get_or_insert_with(Instant::now);
+        if let Done::Embedded(_, chunks) = &file.outcome {
+            self.chunks += chunks.len();
+        }
+        self.files.push(file);
+    }
+
+    fn time_left(&self) -> Duration {
+        self.since.map_or(COMMIT_AFTER, |since| COMMIT_AFTER.saturating_sub(since.elapsed()))
+    }
+
+    fn is_due(&self) -> bool {
+        self.chunks >= COMMIT_CHUNKS || self.time_left().is_zero()
+    }
+
+    /// Writes the store first and the catalog second: a crash in between repeats work, but never marks a missing file.
+    async fn commit(self, pipeline: &Pipeline, run: &Run) -> Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let committing = pipeline.committing.lock().await;
+        let files = self.files.len() as u64;
+        let (wanted, awaiting) = wanted(self.files, run.pass, pipeline).await?;
+        let mut parts = Parts { awaiting, ..Parts::default() };
+        // The permits are held until everything is on disk.
+        let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
+        let emptied: Vec<FileId> = parts.reasons.iter().map(|(it, _)| it.file.id).collect();
+        let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
+        // An earlier commit may have stored rows without marking the file.
+        parts.is_withdrawn |= parts.have_denied(|it| pipeline.table.knows(it));
+        let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
+        pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
+        parts.copy(pipeline).await?;
+        pipeline.table.clear(&emptied).await?;
+        let (chunks, failures) = (parts.chunks as u64, std::mem::take(&mut parts.failures));
+        parts.mark(run.pass, pipeline, &replaced).await?;
+        match run.pass {
+            Pass::Vectors => run.progress.add_vectors(files, chunks, &failures),
+            Pass::Whole | Pass::Words => {
+                run.progress.add_done(files, chunks, &failures);
+                pipeline.unasked.note(&run.progress, files, chunks);
+            }
+        }
+        drop(committing);
+        // Updating indexes needs disk space: under the reserve, or in a pause, it waits.
+        if pipeline.space.check().is_ok() && pipeline.gate.pause().is_none() {
+            pipeline.table.catch_up().await;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the files that are still as they were read. A changed or deleted file, or one that an urgent run indexed
+/// first, is dropped: committing it would overwrite newer data. Also returns how many chunks of each copied file still
+/// lack vectors. Only commits change that number, and the caller holds the commit lock.
+async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(Vec<Ready>, HashMap<FileId, u32>)> {
+    let catalog = pipeline.catalog.clone();
+    let originals =
+        files.iter().filter_map(|it| if let Done::SameAs(_, from) = it.outcome { Some(from) } else { None });
+    let ids: Vec<FileId> = files.iter().map(|it| it.record.id).chain(originals).collect();
+    blocking(move || {
+        let now: HashMap<FileId, FileRecord> = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
+        let mut again = Vec::new();
+        let mut wanted = Vec::with_capacity(files.len());
+        let mut awaiting = HashMap::new();
+        for file in files {
+            let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(pass, &file.record, it)) else {
+                continue;
+            };
+            if holds(pass, &file, present, &now) {
+                if let Done::SameAs(_, from) = file.outcome {
+                    awaiting.insert(from, catalog.awaiting_of(from)?);
+                }
+                wanted.push(file);
+            } else {
+                again.push(present.id);
+            }
+        }
+        catalog.requeue(&RequeueScope::Ids(again))?;
+        Ok((wanted, awaiting))
+    })
+    .await
+}
+
+/// Everything that makes a file pending again resets its attempts, even a change that keeps size and time.
+fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
+    let state = match pass {
+        Pass::Whole | Pass::Words => present.state == FileState::Pending && present.tries > 0,
+        // Evidence may have been added to it.
+        Pass::Vectors => {
+            present.state == FileState::Indexed && (present.hash, present.chunks) == (read.hash, read.chunks)
+        }
+    };
+    state && present.found.size == read.found.size && present.found.modified_ns == read.found.modified_ns
+}
+
+/// Returns whether the result still matches the file's path and the file that it copies.
+fn holds(pass: Pass, file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
+    let read = &file.record;
+    let moved = present.found.path != read.found.path || present.root != read.root;
+    match &file.outcome {
+        _ if pass != Pass::Vectors && !AsRead::of(read).is_true_of(present) => false,
+        // It may have moved away from the path where it was opened.
+        Done::Without(..) => !moved,
+        Done::SameAs(facts, from) => {
+            let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);
+            now.get(from).is_some_and(is_same)
+        }
+        Done::Embedded(..) => present.extension == read.extension,
+    }
+}
+
+/// A batch sorted by commit action.
+#[derive(Default)]
+struct Parts {
+    files: Vec<FileChunks>,
+    copies: Vec<(FileId, IndexedMark)>,
+    /// Chunks without vectors, by the file that is copied.
+    awaiting: HashMap<FileId, u32>,
+    marks: Vec<IndexedMark>,
+    /// Each with the number of chunks known before.
+    reasons: Vec<(ReasonMark, u32)>,
+    /// Paths at which the files in `reasons` were opened.
+    places: Vec<(FileId, PathBuf)>,
+    /// Paths at which the other files were read.
+    read: HashMap<FileId, PathBuf>,
+    /// Whether a file that was indexed before may no longer be read.
+    is_withdrawn: bool,
+    /// Names of failed files, for the progress.
+    failures: Vec<String>,
+    chunks: usize,
+}
+
+impl Parts {
+    fn push(&mut self, file: Ready) -> Option<OwnedSemaphorePermit> {
+        let record = &file.record;
+        if !matches!(file.outcome, Done::Without(..)) {
+            self.read.insert(record.id, record.absolute());
+        }
+        match file.outcome {
+            Done::Embedded(facts, chunks) => {
+                self.chunks += chunks.len();
+                let awaiting = chunks.iter().filter(|it| it.vector.is_empty()).count() as u32;
+                let mark = indexed(record, facts, chunks.len() as u32);
+                self.marks.push(IndexedMark { awaiting, ..mark });
+                self.files.push(FileChunks { file_id: record.id, chunks });
+            }
+            Done::SameAs(facts, from) => self.copies.push((from, indexed(record, facts, 0))),
+            Done::Without(facts, reason, detail) => {
+                if reason.state() == FileState::Failed {
+                    self.failures.push(format!("{}: {}", record.found.path.display(), reason.name()));
+                }
+                self.is_withdrawn |= reason == Reason::PermissionDenied && record.chunks > 0;
+                self.places.push((record.id, record.found.path.clone()));
+                self.reasons.push((without(record, facts, reason, detail), record.chunks));
+            }
+        }
+        file.permit
+    }
+
+    async fn copy(&mut self, pipeline: &Pipeline) -> Result<()> {
+        let copies = std::mem::take(&mut self.copies);
+        let pairs: Vec<(FileId, FileId)> = copies.iter().map(|(from, mark)| (*from, mark.file.id)).collect();
+        let counts = pipeline.table.copy(&pairs).await?;
+        self.chunks += counts.iter().sum::<u64>() as usize;
+        let mut lost = Vec::new();
+        for ((from, mark), chunks) in copies.into_iter().zip(counts) {
+            let awaiting = self.awaiting.get(&from).copied().unwrap_or(0);
+            match u32::try_from(chunks).unwrap_or(u32::MAX) {
+                // The store lost the original: both files are read again.
+                0 => lost.extend([from, mark.file.id]),
+                chunks => self.marks.push(IndexedMark { chunks, awaiting, ..mark }),
+            }
+        }
+        let catalog = pipeline.catalog.clone();
+        blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
+    }
+
+    /// Returns whether `of` holds for a file that may not be read.
+    fn have_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
+        self.reasons.iter().any(|(it, _)| it.reason == Reason::PermissionDenied && of(it.file.id))
+    }
+
+    /// Marks the files in the catalog, and removes stored rows of files that changed or vanished meanwhile.
+    async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
+        let catalog = pipeline.catalog.clone();
+        let (marks, reasons, places, read) = (self.marks, self.reasons, self.places, self.read);
+        let is_withdrawn = self.is_withdrawn;
+        let expected = (marks.len() + reasons.len()) as u64;
+        let ids: Vec<FileId> = replaced.iter().copied().chain(reasons.iter().map(|(it, _)| it.file.id)).collect();
+        let marked = blocking(move || {
+            if is_withdrawn {
+                purge::ask(&catalog)?;
+            }
+            match pass {
+                Pass::Whole | Pass::Words => {
+                    let reasons: Vec<ReasonMark> = reasons.into_iter().map(|(it, _)| it).collect();
+                    let marked = catalog.mark_reason(&reasons)?;
+                    requeue_moved(&catalog, &places)?;
+                    Ok(marked + catalog.mark_indexed(&marks)?)
+                }
+                // The file may already be pending again, and stays so.
+                Pass::Vectors => Ok(catalog.mark_refused(&reasons)? + catalog.mark_vectors(&marks)?),
+            }
+        })
+        .await?;
+        if marked == expected {
+            return Ok(());
+        }
+        if pass != Pass::Vectors {
+            let catalog = pipeline.catalog.clone();
+            blocking(move || requeue_unmarked(&catalog, &ids)).await?;
+        }
+        let (catalog, stored) = (pipeline.catalog.clone(), replaced.to_vec());
+        let unwanted = blocking(move || unwanted(&catalog, stored)).await?;
+        let places = unwanted.iter().filter_map(|it| read.get(it).cloned()).collect();
+        if scan::are_left_out_at(&pipeline.catalog, places).await? {
+            let catalog = pipeline.catalog.clone();
+            blocking(move || purge::ask(&catalog)).await?;
+        }
+        pipeline.table.clear(&unwanted).await
+    }
+}
+
+/// Requeues files that could not be marked, without their attempt. Files that another task changed first are skipped.
+fn requeue_unmarked(catalog: &Catalog, ids: &[FileId]) -> Result<()> {
+    let mut left = catalog.records(ids)?;
+    left.retain(|it| it.state == FileState::Pending && it.tries > 0);
+    catalog.requeue(&RequeueScope::Ids(left.iter().map(|it| it.id).collect())).map(drop)
+}
+
+/// Returns the just-stored files that must leave the store again. They were deleted meanwhile (their tombstones may be
+/// processed already), or a walk excluded them.
+pub(in crate::index) fn unwanted(catalog: &Catalog, mut stored: Vec<FileId>) -> Result<Vec<FileId>> {
+    let known: HashMap<FileId, FileState> = catalog.records(&stored)?.iter().map(|it| (it.id, it.state)).collect();
+    stored.retain(|it| !matches!(known.get(it), Some(FileState::Pending | FileState::Indexed)));
+    if stored.iter().any(|it| known.contains_key(it)) {
+        // Before the rows are deleted, so that a crash cannot lose the purge.
+        purge::ask(catalog)?;
+    }
+    Ok(stored)
+}
+
+/// Requeues files that the catalog moved while they were being marked: they may have left the path where they were
+/// opened.
+fn requeue_moved(catalog: &Catalog, places: &[(FileId, PathBuf)]) -> Result<()> {
+    let ids: Vec<FileId> = places.iter().map(|it| it.0).collect();
+    let places: HashMap<FileId, &PathBuf> = places.iter().map(|(id, path)| (*id, path)).collect();
+    let present = catalog.records(&ids)?;
+    let moved = present.iter().filter(|it| places.get(&it.id).is_some_and(|path| **path != it.found.path));
+    catalog.requeue(&RequeueScope::Ids(moved.map(|it| it.id).collect()))?;
+    Ok(())
+}
+
+fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
+    IndexedMark {
+        file: AsRead::of(record),
+        hash: facts.hash,
+        kind: facts.kind,
+        media_type: facts.media_type,
+        chunks,
+        detail: facts.detail,
+        awaiting: 0,
+        contents: facts.contents,
+    }
+}
+
+fn without(record: &FileRecord, facts: Option<Facts>, reason: Reason, detail: String) -> ReasonMark {
+    let (hash, kind, media_type, contents) = match facts {
+        Some(facts) => (Some(facts.hash), facts.kind, facts.media_type, facts.contents),
+        None => (None, record.kind, record.media_type.clone(), Contents::default()),
+    };
+    ReasonMark { file: AsRead::of(record), reason, detail, hash, kind, media_type, contents }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unwanted_keeps_only_pending_and_indexed_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = crate::index::maintenance::retry::tests::catalog(dir.path());
+        let deleted = 99;
+        let is_asked = || catalog.meta_get("purge_asked_ms").unwrap().is_some();
+        let failed = catalog.select(&crate::model::FileFilter::default()).unwrap()[0];
+        assert_eq!((unwanted(&catalog, vec![deleted]).unwrap(), is_asked()), (vec![deleted], false));
+        assert_eq!((unwanted(&catalog, vec![failed]).unwrap(), is_asked()), (vec![failed], true));
+        catalog.requeue(&RequeueScope::All).unwrap();
+        assert_eq!(unwanted(&catalog, vec![failed]).unwrap(), [0; 0]);
+    }
+}

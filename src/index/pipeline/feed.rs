@@ -1,0 +1,119 @@
+//! First stage: reads pending files from the catalog.
+
+use std::cmp::Reverse;
+
+use tokio::sync::mpsc;
+
+use crate::error::Result;
+use crate::files::unresponsive;
+use crate::index::blocking;
+use crate::index::pipeline::{Pipeline, Run};
+use crate::model::{FileId, FileRecord, FileState};
+
+/// Files taken from the catalog, and counted there as attempted, in one transaction.
+const FEED_BATCH: usize = 64;
+
+/// Sends pending files in the order of their ids, the large ones of each batch first. Ends after a round that finds
+/// only skipped files.
+///
+/// The attempt is counted before the file is read. A pending file with an earlier attempt was in progress when the
+/// daemon died, and may be the cause. Such suspects go last and one at a time, so that another crash condemns only the
+/// culprit. Files that are likely to time out go last too.
+pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+    let mut left = run.max_files.unwrap_or(u64::MAX);
+    let mut after = 0;
+    let mut sent_this_round = false;
+    run.waiting.begin_round();
+    while left > 0 && !run.cancel.is_cancelled() {
+        // Files in progress are finished: the disk reserve has space for them.
+        pipeline.space.check()?;
+        let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
+        let Some(last) = last else {
+            if !sent_this_round && !run.waiting.take_turn() {
+                break;
+            }
+            // Files that changed during the round have small ids again. The round's files must be marked before the
+            // next query, or they would be read twice.
+            wait_until_drained(&to_read, run).await;
+            if run.has_lost_files() {
+                // They are still pending and would be sent again and again: a walk comes first.
+                break;
+            }
+            (after, sent_this_round) = (0, false);
+            run.waiting.begin_round();
+            continue;
+        };
+        after = last;
+        if batch.is_empty() {
+            continue;
+        }
+        left -= batch.len() as u64;
+        sent_this_round = true;
+        // A suspect runs alone, and nothing follows until it is marked.
+        let suspect = batch.iter().any(|it| it.tries > 0);
+        if suspect {
+            wait_until_drained(&to_read, run).await;
+        }
+        run.progress.add_expected(batch.len() as u64);
+        for record in batch {
+            run.waiting.note_sent(record.id);
+            if to_read.send(record).await.is_err() {
+                return Ok(());
+            }
+        }
+        if suspect {
+            wait_until_drained(&to_read, run).await;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+    for record in files {
+        if to_read.send(record).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the next files and counts the attempt. Skips files that are urgent, deferred, vanished or constantly changing,
+/// and files on a disk that does not respond. Suspects come alone. Also returns the last id examined, `None` at the end
+/// of the round.
+async fn next_batch(
+    pipeline: &Pipeline,
+    run: &Run,
+    after: FileId,
+    limit: usize,
+) -> Result<(Vec<FileRecord>, Option<FileId>)> {
+    let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.waiting.clone());
+    let missing = pipeline.missing.clone();
+    blocking(move || {
+        urgent.without(|is_urgent| {
+            let mut batch = catalog.next_pending(after, limit)?;
+            debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
+            let mut last = batch.last().map(|it| it.id);
+            let is_silent = |it: &FileRecord| unresponsive::holds_beneath(&it.root, &it.found.path);
+            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it) && !missing.holds(it) && !is_silent(it));
+            batch.retain(|it| !waiting.leaves(it.id));
+            if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
+                batch.truncate(first_suspect.max(1));
+                last = batch.last().map(|it| it.id);
+            }
+            let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
+            catalog.begin_try(&ids)?;
+            // Large files first: a large one at the end would keep one reader busy and leave the others idle.
+            batch.sort_by_key(|it| Reverse(it.found.size));
+            Ok((batch, last))
+        })
+    })
+    .await
+}
+
+/// Waits until every file sent so far is marked, or the pipeline ends.
+async fn wait_until_drained(to_read: &mpsc::Sender<FileRecord>, run: &Run) {
+    tokio::select! {
+        () = run.progress.drained() => (),
+        () = to_read.closed() => (),
+    }
+}

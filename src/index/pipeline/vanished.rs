@@ -1,0 +1,114 @@
+//! Pending files that vanished and that no walk can settle: their folder is unavailable, or so many of its files are
+//! gone that the walk does not accept the deletions. Without this list every run would look for all of them again.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::files::unresponsive;
+use crate::model::{FileId, FileRecord, RootId};
+
+/// Files of one root, with the paths (relative to it) where they were expected.
+pub(crate) type Places = HashMap<FileId, PathBuf>;
+
+/// Files read from the catalog at a time.
+const PAGE: usize = 1_024;
+
+/// Vanished files, skipped until a walk covers their paths.
+#[derive(Default)]
+pub(crate) struct Missing(Mutex<HashMap<RootId, Places>>);
+
+impl Missing {
+    /// Returns whether a file is skipped. A file that moved since is not.
+    pub(crate) fn holds(&self, record: &FileRecord) -> bool {
+        self.roots().get(&record.root_id).and_then(|it| it.get(&record.id)).is_some_and(|it| *it == record.found.path)
+    }
+
+    /// Adds vanished files of a root.
+    pub(crate) fn add(&self, root: RootId, files: Places) {
+        if !files.is_empty() {
+            self.roots().entry(root).or_default().extend(files);
+        }
+    }
+
+    /// Removes and returns the vanished files of a root.
+    pub(crate) fn take(&self, root: RootId) -> Places {
+        self.roots().remove(&root).unwrap_or_default()
+    }
+
+    /// Removes the files below a path that a walk covered (the whole root if empty): what exists there now is tried again.
+    pub(crate) fn forget(&self, root: RootId, place: &Path) {
+        if let Some(files) = self.roots().get_mut(&root) {
+            files.retain(|_, it| !it.starts_with(place));
+        }
+    }
+
+    /// Removes the vanished files from the list.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn without(&self, catalog: &Catalog, mut files: Vec<FileId>) -> Result<Vec<FileId>> {
+        let known: HashSet<FileId> = self.roots().values().flat_map(|it| it.keys().copied()).collect();
+        let asked: Vec<FileId> = files.iter().copied().filter(|it| known.contains(it)).collect();
+        if !asked.is_empty() {
+            let left: HashSet<FileId> =
+                catalog.records(&asked)?.iter().filter(|it| self.holds(it)).map(|it| it.id).collect();
+            files.retain(|it| !left.contains(it));
+        }
+        Ok(files)
+    }
+
+    /// Returns whether no pending file can be read for now: each has vanished, or its disk does not respond.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn are_all(&self, catalog: &Catalog) -> Result<bool> {
+        let mut after = 0;
+        loop {
+            let page = catalog.next_pending(after, PAGE)?;
+            let Some(last) = page.last() else { return Ok(true) };
+            after = last.id;
+            if !page.iter().all(|it| self.holds(it) || unresponsive::holds_beneath(&it.root, &it.found.path)) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn roots(&self) -> MutexGuard<'_, HashMap<RootId, Places>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vanished_file_is_skipped_until_walked_or_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = crate::index::maintenance::retry::tests::catalog(dir.path());
+        catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
+        let file = catalog.next_pending(0, 1).unwrap().remove(0);
+        let missing = Missing::default();
+        let place = file.found.path.clone();
+        let add = || missing.add(file.root_id, [(file.id, place.clone())].into());
+        assert!(!missing.holds(&file) && !missing.are_all(&catalog).unwrap());
+        add();
+        assert!(missing.holds(&file) && missing.are_all(&catalog).unwrap());
+        assert_eq!(missing.without(&catalog, vec![file.id, 77]).unwrap(), [77]);
+        let mut moved = file.clone();
+        moved.found.path = "elsewhere".into();
+        assert!(!missing.holds(&moved));
+        missing.forget(file.root_id, Path::new("another place"));
+        assert!(missing.holds(&file));
+        missing.forget(file.root_id, &place);
+        assert!(!missing.holds(&file) && !missing.are_all(&catalog).unwrap());
+        add();
+        missing.forget(file.root_id, Path::new(""));
+        assert!(!missing.holds(&file));
+        add();
+        assert_eq!((missing.take(file.root_id).len(), missing.holds(&file)), (1, false));
+    }
+}

@@ -1,0 +1,7 @@
+//! TODO_DOC
+
+pub(in crate::index) mod monitor;
+pub(in crate::index) mod mount_probe;
+pub(in crate::index) mod scan;
+pub(in crate::index) mod walk;
+pub(in crate::index) mod walk_watchdog;

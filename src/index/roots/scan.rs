@@ -1,0 +1,409 @@
+//! Walks roots and applies the differences to the catalog.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::catalog::{Belief, Catalog, Look, ROOT_CURE, ScanOutcome, Walked};
+use crate::error::{Error, ErrorCode, Result};
+use crate::files::{Leash, Looks, Rules, WalkProblem, WalkReport, left_out, unresponsive};
+use crate::index::maintenance::purge;
+use crate::index::tables::Table;
+use crate::index::{at_files, blocking};
+use crate::model::{FileId, FoundFile, Root, RootId};
+
+/// Files deleted from the store in one commit.
+const DELETE_BATCH: usize = 5_000;
+
+/// Timeout of the check whether removed files still exist.
+const LOOKED_FOR: Duration = Duration::from_secs(30);
+
+/// Compares a root, or a part of it, with the catalog. An unreadable root is marked so and loses no files.
+pub(crate) fn scan(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    within: Option<&Path>,
+    accept_losses: bool,
+    leash: &Leash,
+) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+    let first = look(catalog, rules, root, within, accept_losses, leash, Look::First)?;
+    // A file moved during the walk may have been missed at both paths, so a second walk decides.
+    let done = match first {
+        Some(done) => Some(done),
+        None => {
+            leash.walk_again();
+            look(catalog, rules, root, within, accept_losses, leash, Look::Second)?
+        }
+    };
+    done.ok_or_else(|| Error::internal("a second walk must decide"))
+}
+
+/// Walks and applies the result. Returns `None` if the first walk would delete files.
+fn look(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    within: Option<&Path>,
+    accept_losses: bool,
+    leash: &Leash,
+    look: Look,
+) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
+    let (mut found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, leash)?;
+    let is_whole = within.is_none_or(|it| it.as_os_str().is_empty());
+    // The first walk deletes nothing, so the check per missing file is left to the second.
+    let left_out = match look {
+        Look::Second if is_whole && !accept_losses => missing_by_rule(catalog, rules, root, &mut found, leash)?,
+        Look::First | Look::Second => HashSet::new(),
+    };
+    settle(leash)?;
+    let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
+    let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
+    let (unreadable, complete) = (&report.unreadable[..], report.complete);
+    let walked = Walked { root: root.id, within, found, unreadable, complete, left_out };
+    let outcome = catalog.apply_walk(walked, belief, look)?;
+    Ok(outcome.map(|it| (it, report.problems)))
+}
+
+/// Returns the known files of a root that a full walk skipped because a rule excludes them.
+fn missing_by_rule(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    found: &mut [FoundFile],
+    leash: &Leash,
+) -> Result<HashSet<PathBuf>> {
+    // Each step shows the watchdog that the walk is alive.
+    let missing = catalog.missing_from(root.id, found, &|| {
+        leash.step();
+    })?;
+    let left_out = left_out(&root.path, rules, missing, leash)?;
+    if leash.is_stopped() { Err(cancelled()) } else { Ok(left_out) }
+}
+
+fn walk(
+    catalog: &Catalog,
+    looks: &mut Looks<'_>,
+    root: &Root,
+    within: Option<&Path>,
+    leash: &Leash,
+) -> Result<(Vec<FoundFile>, WalkReport)> {
+    let mut found = Vec::new();
+    let report = match looks.walk(within, leash, |file| found.push(file)) {
+        Ok(report) => report,
+        Err(error) => {
+            catalog.note_away(root.id, &error.message)?;
+            return Err(error.hint(ROOT_CURE));
+        }
+    };
+    if leash.is_stopped() {
+        return Err(cancelled());
+    }
+    Ok((found, report))
+}
+
+/// Compares many paths of a root with the catalog in one commit. Returns what could not be read at each.
+pub(crate) fn scan_places(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    places: Vec<PathBuf>,
+    leash: &Leash,
+) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
+    let mut reports = Vec::with_capacity(places.len());
+    let mut all_found = Vec::with_capacity(places.len());
+    let mut looks = Looks::new(&root.path, rules);
+    for place in &places {
+        let (found, report) = walk(catalog, &mut looks, root, Some(place), leash)?;
+        all_found.push(found);
+        reports.push(report);
+    }
+    settle(leash)?;
+    let walks = places.iter().zip(all_found).zip(&reports).map(|((place, found), report)| Walked {
+        root: root.id,
+        within: Some(place),
+        found,
+        unreadable: &report.unreadable,
+        complete: report.complete,
+        left_out: HashSet::new(),
+    });
+    let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
+    let outcomes = catalog.apply_walks(walks.collect(), Belief::Careful(&is_away), Look::First)?;
+    let mut seen = Vec::with_capacity(places.len());
+    for ((place, report), outcome) in places.into_iter().zip(reports).zip(outcomes) {
+        let problems = match outcome {
+            Some(_) => report.problems,
+            None => {
+                leash.walk_again();
+                look(catalog, rules, root, Some(&place), false, leash, Look::Second)?.map_or(Vec::new(), |it| it.1)
+            }
+        };
+        seen.push((place, problems));
+    }
+    Ok(seen)
+}
+
+/// Begins to apply a walk; fails if the walk was cancelled.
+fn settle(leash: &Leash) -> Result<()> {
+    if leash.settle() { Ok(()) } else { Err(cancelled()) }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorCode::Cancelled, "the scan was cancelled")
+}
+
+/// Returns whether the file system that held a missing file is not mounted now. That is so if the nearest existing
+/// ancestor is on another one or does not respond. A file from the root's own file system is simply deleted.
+fn is_away(root: &Path, file: &Path, device: u64) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    if unresponsive::holds_beneath(root, file) {
+        return true;
+    }
+    let device_of = |path: &Path| path.symlink_metadata().ok().map(|it| it.dev());
+    if device_of(root) == Some(device) {
+        return false;
+    }
+    let above = file.ancestors().skip(1).find_map(|it| device_of(&root.join(it)));
+    above.is_some_and(|it| it != device)
+}
+
+/// Paths that walks could not read, as of the last walk of each.
+#[derive(Default)]
+pub(crate) struct Unseen(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
+
+impl Unseen {
+    /// Replaces what was known of the walked part and of the root itself: a walk of any part shows whether the root can
+    /// be read.
+    pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
+        let known = self.0.entry(root_id).or_default();
+        known.retain(|path, _| !path.as_os_str().is_empty() && !path.starts_with(within));
+        known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
+    }
+
+    /// Keeps only the entries of these roots.
+    pub(crate) fn keep_only(&mut self, roots: &[Root]) {
+        self.0.retain(|id, _| roots.iter().any(|root| root.id == *id));
+    }
+
+    /// Returns one sentence per root with unreadable paths.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let sentence = |known: &BTreeMap<PathBuf, String>| {
+            let first = known.values().next()?;
+            Some(match known.len() {
+                1 => first.clone(),
+                many => format!("{first} (and {} more places)", many - 1),
+            })
+        };
+        self.0.values().filter_map(sentence).collect()
+    }
+}
+
+/// Deletes tombstoned files from the store, then removes their tombstones.
+pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
+    let mut buried = 0;
+    loop {
+        let reader = catalog.clone();
+        let dead = blocking(move || reader.tombstones(DELETE_BATCH)).await?;
+        if dead.is_empty() {
+            return Ok(buried);
+        }
+        // Before the rows are deleted, so that a crash cannot lose the purge.
+        if are_left_out(catalog, table, &dead).await? {
+            let asked = catalog.clone();
+            blocking(move || purge::ask(&asked)).await?;
+        }
+        table.clear(&dead).await?;
+        buried += dead.len() as u64;
+        let writer = catalog.clone();
+        blocking(move || writer.forget(&dead)).await?;
+    }
+}
+
+/// Returns whether any removed file was excluded rather than deleted: it still exists, or its root was removed. A file
+/// that cannot be checked counts as excluded, so that its text is purged.
+async fn are_left_out(catalog: &Catalog, table: &Table, removed: &[FileId]) -> Result<bool> {
+    let (reader, stored, ids) = (catalog.clone(), table.clone(), removed.to_vec());
+    let places = blocking(move || reader.places_left(&ids, &|it| stored.knows(it))).await?;
+    match places {
+        Some(places) => Ok(are_any_there(places).await),
+        None => Ok(true),
+    }
+}
+
+/// As [`are_left_out`], for files that the catalog no longer has, by path.
+pub(in crate::index) async fn are_left_out_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
+    let reader = catalog.clone();
+    let places = blocking(move || {
+        let mut left = Vec::with_capacity(places.len());
+        for place in places {
+            if reader.record_by_path(&place)?.is_none_or(|it| it.found.skip.is_some()) {
+                left.push(place);
+            }
+        }
+        Ok(left)
+    });
+    Ok(are_any_there(places.await?).await)
+}
+
+async fn are_any_there(places: Vec<PathBuf>) -> bool {
+    let is_there = |it: &PathBuf| unresponsive::holds(it) || it.symlink_metadata().is_ok();
+    at_files(LOOKED_FOR, move || Ok(places.iter().any(is_there))).await.unwrap_or(true)
+}
+
+/// Splits an absolute path into a known root and the path below it.
+pub(crate) fn below<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, PathBuf)> {
+    roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?.to_path_buf())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{AsRead, IndexedMark};
+    use crate::config::WalkConfig;
+    use crate::model::{ContentHash, FileKind};
+
+    /// A folder with 60 files to exclude and 40 others, and its catalog.
+    struct Scene {
+        dir: tempfile::TempDir,
+        catalog: Catalog,
+        root: Root,
+    }
+
+    impl Scene {
+        fn new(folder: &str) -> Scene {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().canonicalize().unwrap().join(folder);
+            for (part, files) in [("archive", 60), ("notes", 40)] {
+                std::fs::create_dir_all(path.join(part)).unwrap();
+                (0..files).for_each(|it| std::fs::write(path.join(part).join(format!("{it}.md")), part).unwrap());
+            }
+            let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+            let root = catalog.add_root(&path).unwrap();
+            Scene { dir, catalog, root }
+        }
+
+        fn look(&self, ignore: &[&str]) -> ScanOutcome {
+            let ignore = ignore.iter().map(|it| it.to_string()).collect();
+            let config = WalkConfig { ignore, hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
+            let rules = Rules::new(&config).unwrap();
+            scan(&self.catalog, &rules, &self.root, None, false, &Leash::default()).unwrap().0
+        }
+
+        /// Marks every file as indexed.
+        fn index(&self) {
+            let pending = self.catalog.next_pending(0, 200).unwrap();
+            let mark = |it| IndexedMark {
+                file: AsRead::of(it),
+                hash: ContentHash([7; 32]),
+                kind: FileKind::Text,
+                media_type: String::new(),
+                chunks: 1,
+                detail: String::new(),
+                awaiting: 0,
+                contents: Default::default(),
+            };
+            self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap();
+        }
+
+        /// Returns the number of known files and of tombstones, whether the root is available, and its problem.
+        fn state(&self) -> (u64, usize, bool, String) {
+            let root = self.catalog.roots().unwrap().remove(0);
+            let gone = self.catalog.tombstones(200).unwrap().len();
+            (self.catalog.coverage(None).unwrap().found, gone, root.available, root.problem)
+        }
+    }
+
+    #[test]
+    fn excluded_files_are_removed_whatever_their_share() {
+        for is_read in [false, true] {
+            let scene = Scene::new("root");
+            assert_eq!(scene.look(&[]).added, 100);
+            if is_read {
+                scene.index();
+            }
+            std::fs::write(scene.root.path.join(".vicignore"), "archive/\n").unwrap();
+            let outcome = scene.look(&[]);
+            assert_eq!((outcome.unchanged, outcome.removed), (40, 60));
+            assert_eq!(scene.state(), (40, 60, true, String::new()));
+            assert_eq!(scene.look(&["*.md"]).removed, 40, "nothing is left of it");
+            assert_eq!(scene.state(), (0, 100, true, String::new()));
+        }
+    }
+
+    #[test]
+    fn missing_files_need_proof_even_beside_excluded_ones() {
+        let scene = Scene::new("root");
+        scene.look(&[]);
+        scene.index();
+        std::fs::write(scene.root.path.join(".vicignore"), "archive/\n").unwrap();
+        let aside = scene.dir.path().join("aside");
+        std::fs::rename(scene.root.path.join("notes"), &aside).unwrap();
+        assert_eq!(scene.look(&[]).removed, 60, "what is left out");
+        let (found, _, is_there, problem) = scene.state();
+        assert_eq!((found, is_there), (40, false));
+        assert!(problem.contains("40 files"), "{problem}");
+        std::fs::rename(&aside, scene.root.path.join("notes")).unwrap();
+        assert_eq!(scene.look(&[]).unchanged, 40);
+        assert_eq!(scene.state(), (40, 60, true, String::new()));
+    }
+
+    #[tokio::test]
+    async fn forgotten_files_that_exist_unread_count_as_excluded() {
+        let scene = Scene::new("root");
+        let place = |it: &str| vec![scene.root.path.join(it)];
+        scene.look(&[]);
+        let left_out = async |it: &str| are_left_out_at(&scene.catalog, place(it)).await.unwrap();
+        assert!(!left_out("archive/0.md").await, "it is there to be read");
+        std::fs::write(scene.root.path.join("archive/1.md"), "").unwrap();
+        scene.look(&["0.md"]);
+        assert!(left_out("archive/0.md").await && left_out("archive/1.md").await);
+        std::fs::remove_file(scene.root.path.join("archive/0.md")).unwrap();
+        assert!(!left_out("archive/0.md").await, "it is deleted");
+    }
+
+    #[test]
+    fn nested_root_hidden_by_outer_rules_is_excluded() {
+        let scene = Scene::new("above/.hidden");
+        scene.look(&[]);
+        scene.index();
+        let above = scene.root.path.parent().unwrap();
+        std::fs::write(above.join("seen.md"), "seen").unwrap();
+        let scene = Scene { root: scene.catalog.add_root(above).unwrap(), ..scene };
+        let outcome = scene.look(&[]);
+        assert_eq!((outcome.added, outcome.removed), (1, 100));
+        assert_eq!(scene.state(), (1, 100, true, String::new()));
+    }
+
+    #[test]
+    fn file_below_unresponsive_path_is_not_deleted() {
+        use std::os::unix::fs::MetadataExt;
+        let root = tempfile::tempdir().unwrap();
+        let (mount, device) = (root.path().join("mount"), root.path().metadata().unwrap().dev());
+        std::fs::create_dir(&mount).unwrap();
+        let away = |path: &str, device: u64| is_away(root.path(), Path::new(path), device);
+        assert!(!away("mount/a.txt", device) && away("mount/a.txt", device + 1));
+        unresponsive::note(&mount, true);
+        assert!(away("mount/a.txt", device) && !away("a.txt", device));
+        unresponsive::note(&mount, false);
+        assert!(!away("mount/a.txt", device));
+    }
+
+    #[test]
+    fn unreadable_path_is_reported_until_walk_succeeds() {
+        let mut unseen = Unseen::default();
+        let problem = |path: &str| WalkProblem { path: path.into(), sentence: format!("cannot read `{path}`") };
+        let mut check = |within: &str, problems: &[&str], expected: &[&str]| {
+            let problems: Vec<WalkProblem> = problems.iter().map(|it| problem(it)).collect();
+            unseen.replace(1, Path::new(within), &problems);
+            assert_eq!(unseen.sentences(), expected);
+        };
+        check("", &["a/locked", "b"], &["cannot read `a/locked` (and 1 more places)"]);
+        check("a", &["a/locked"], &["cannot read `a/locked` (and 1 more places)"]);
+        check("a/locked", &[], &["cannot read `b`"]);
+        check("c", &[], &["cannot read `b`"]);
+        // An earlier walk found the root itself empty or unavailable.
+        check("c", &[""], &["cannot read `` (and 1 more places)"]);
+        check("d", &[], &["cannot read `b`"]);
+        check("", &[], &[]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Serialised walks of roots, and the paths that each of them could not read.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::ScanOutcome;
+use crate::error::Result;
+use crate::files::{Leash, WalkProblem, unresponsive};
+use crate::index::roots::scan;
+use crate::index::{Inner, blocking};
+use crate::model::{Root, RootId};
+
+impl Inner {
+    /// Compares a root, or a part of it, with the catalog. Walks are serialised: an older walk applied after a newer
+    /// one would delete the files that appeared in between.
+    pub(crate) async fn scan(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        cancel: &CancellationToken,
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+        self.scan_and_believe(root, within, false, cancel).await
+    }
+
+    /// As [`Inner::scan`]; `accept_losses` accepts all deletions.
+    pub(crate) async fn scan_and_believe(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        accept_losses: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+        let _scanning = self.scanning.lock().await;
+        self.scan_alone(root, within, accept_losses, cancel).await
+    }
+
+    /// As [`Inner::scan`], for many paths of a root at once.
+    pub(in crate::index) async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
+        let _scanning = self.scanning.lock().await;
+        self.scan_places_alone(root, places).await
+    }
+
+    /// As [`Inner::scan_places`]; the caller holds the `scanning` lock.
+    async fn scan_places_alone(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
+        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
+        let looking = move |leash: &Leash| scan::scan_places(&catalog, &rules, &of, places, leash);
+        let seen = self.led(root, &self.shutdown, looking).await?;
+        let mut unseen = self.unseen();
+        for (place, problems) in &seen {
+            unseen.replace(root.id, place, problems);
+            self.missing.forget(root.id, place);
+        }
+        Ok(())
+    }
+
+    /// As [`Inner::scan_and_believe`]; the caller holds the `scanning` lock.
+    pub(in crate::index) async fn scan_alone(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        accept_losses: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+        let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
+        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
+        let walking = move |leash: &Leash| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
+        let (outcome, problems) = self.led(root, cancel, walking).await?;
+        self.unseen().replace(root.id, &place, &problems);
+        self.missing.forget(root.id, &place);
+        if place.as_os_str().is_empty() {
+            self.walks.walked(root.id, begun);
+        }
+        Ok((outcome, problems))
+    }
+
+    /// Turns the error of an unavailable root into success: the status reports the root, and a later walk catches up.
+    pub(in crate::index) async fn unless_away(&self, id: RootId, outcome: Result<()>) -> Result<()> {
+        let is_away = |roots: Vec<Root>| roots.iter().any(|it| it.id == id && !it.available);
+        if outcome.is_err() && self.roots().await.is_ok_and(is_away) { Ok(()) } else { outcome }
+    }
+
+    /// Applies the moves that the watcher reported, in their order, and scans both ends of each. Holds the `scanning`
+    /// lock: a concurrent walk from before a move would see the file as one deleted and one new file.
+    pub(in crate::index) async fn rename(&self, root: &Root, mut moves: Vec<(PathBuf, PathBuf)>) -> Result<()> {
+        let _scanning = self.scanning.lock().await;
+        self.check_answers(root)?;
+        let places: BTreeSet<PathBuf> = moves.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
+        // The walks report paths that do not respond.
+        moves.retain(|(from, to)| ![from, to].into_iter().any(|it| unresponsive::holds_beneath(&root.path, it)));
+        let (catalog, of) = (self.catalog.clone(), root.clone());
+        blocking(move || {
+            let on_disk = |path: &Path| {
+                let found = of.path.join(path).symlink_metadata().ok()?;
+                Some((found.dev(), found.ino()))
+            };
+            catalog.rename_trees(of.id, &moves, &on_disk)
+        })
+        .await?;
+        self.scan_places_alone(root, places.into_iter().collect()).await
+    }
+}

@@ -1,0 +1,198 @@
+//! Adds skill results to the index beside the file's own text, so that the next query finds them at L1.
+//!
+//! A result belongs to one content of the file. Rewriting the file drops it with the other chunks. If the content is
+//! unchanged, [`known`] restores it from the cache without running the skill.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::catalog::{EvidenceCache, EvidenceMark};
+use crate::chunk::Chunker;
+use crate::error::{Error, Result};
+use crate::index::maintenance::purge;
+use crate::index::pause::Gate;
+use crate::index::pipeline::{Pipeline, Run, commit, embed, files_at_once};
+use crate::index::roots::scan;
+use crate::index::{Index, Inner, blocking};
+use crate::model::{
+    Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
+};
+
+/// Ordinals reserved per skill, above those of the file's own text.
+const ORDINALS: u32 = 1 << 24;
+/// Maximum chunks of one skill for one file.
+const MOST_CHUNKS: usize = 2_000;
+
+impl Index {
+    /// Adds a skill's result for a file to the index and replaces its earlier result. Returns the ids of the new
+    /// chunks, in order; empty if the file changed or vanished since the skill read it.
+    ///
+    /// # Errors
+    /// The skill is none of [`SKILLS`]; the embedder or the store fails.
+    pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
+        let Some(hash) = record.hash else { return Ok(Vec::new()) };
+        let embedded = self.embed(hash, skill, found).await;
+        let (inner, record) = (self.inner.clone(), record.clone());
+        // In a separate task: a cancelled query does not abort a commit halfway.
+        let task = tokio::spawn(async move {
+            let added = inner.add_embedded(record.id, hash, embedded).await;
+            // The cache already holds the result, even if the commit failed.
+            if !added.as_ref().is_ok_and(|it| !it.is_empty()) {
+                inner.purge_if_withdrawn(&record).await?;
+            }
+            added
+        });
+        task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
+    }
+
+    async fn embed(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Embedded>, Range<u32>)> {
+        let inner = &self.inner;
+        let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
+        let run = Run::quiet(inner.shutdown.clone());
+        // A pause applies to indexing only: a query still gets its answer.
+        let pipeline = Pipeline { gate: Arc::new(Gate::always_open()), ..inner.pipeline() };
+        let vectors = embed::vectors_of(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
+        let chunks: Vec<Embedded> =
+            chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
+        Ok((chunks, ordinals))
+    }
+
+    /// Returns whether a skill's result for a file is in the index. A cached result may be missing there: the skill
+    /// read a copy of the file, the commit failed, or the index was rebuilt or rolled back.
+    ///
+    /// # Errors
+    /// As [`Index::add_evidence`].
+    pub async fn holds_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<bool> {
+        let Some(hash) = record.hash else { return Ok(true) };
+        let (chunks, _) = self.inner.cut(hash, skill, found).await?;
+        // All chunks were committed together, so the first and the last suffice.
+        let outermost: BTreeSet<ChunkId> =
+            chunks.first().into_iter().chain(chunks.last()).map(|it| it.id.clone()).collect();
+        self.inner.tables.writing().holds(record.id, &Vec::from_iter(outermost)).await
+    }
+}
+
+impl Inner {
+    /// Chunks a skill's result for this content. Returns the chunks and the skill's range of ordinals.
+    async fn cut(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Chunk>, Range<u32>)> {
+        let Some(ordinals) = ordinals(skill) else {
+            return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
+        };
+        let (chunker, found, skill) = (self.chunker.clone(), found.clone(), skill.to_string());
+        let first = ordinals.start;
+        let chunks = blocking(move || Ok(cut(&chunker, &found, &hash, &skill, first))).await?;
+        Ok((chunks, ordinals))
+    }
+
+    async fn add_embedded(
+        &self,
+        file_id: FileId,
+        hash: ContentHash,
+        embedded: Result<(Vec<Embedded>, Range<u32>)>,
+    ) -> Result<Vec<ChunkId>> {
+        let (chunks, ordinals) = embedded?;
+        let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();
+        let stored = self.commit_evidence(hash, FileChunks { file_id, chunks }, ordinals).await?;
+        Ok(if stored { ids } else { Vec::new() })
+    }
+
+    /// Stores the chunks and marks the file, unless its content changed. Returns whether they were stored.
+    async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
+        let id = file.file_id;
+        let _together = self.committing.lock().await;
+        if !self.still_holds(id, hash).await? {
+            return Ok(false);
+        }
+        let table = self.tables.writing();
+        let chunks = table.replace_part(file, ordinals).await?;
+        if chunks == 0 {
+            return Ok(true);
+        }
+        let catalog = self.catalog.clone();
+        let mark = EvidenceMark { id, hash, chunks: u32::try_from(chunks).unwrap_or(u32::MAX) };
+        let (marked, unwanted) = blocking(move || match catalog.mark_evidence(&mark)? {
+            true => Ok((true, Vec::new())),
+            false => Ok((false, commit::unwanted(&catalog, vec![id])?)),
+        })
+        .await?;
+        table.clear(&unwanted).await?;
+        if blocking({
+            let catalog = self.catalog.clone();
+            move || catalog.any_awaiting()
+        })
+        .await?
+        {
+            // The vector pass skipped this file because it changed during this commit.
+            self.changed.notify_one();
+        }
+        // A change seen meanwhile makes it pending: its old rows and these answer until it is read.
+        Ok(marked)
+    }
+
+    /// Requests a purge of a file's skill result if a walk excluded the file since, or if it may no longer be read. The
+    /// purge for that event may have run before the result existed.
+    pub(super) async fn purge_if_withdrawn(&self, record: &FileRecord) -> Result<()> {
+        let (catalog, id) = (self.catalog.clone(), record.id);
+        let present = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
+        let is_forbidden = present.is_some_and(|it| it.reason == Some(Reason::PermissionDenied));
+        if is_forbidden || scan::are_left_out_at(&self.catalog, vec![record.absolute()]).await? {
+            let catalog = self.catalog.clone();
+            blocking(move || purge::ask(&catalog)).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the catalog has the file as read, with this content.
+    async fn still_holds(&self, id: FileId, hash: ContentHash) -> Result<bool> {
+        let catalog = self.catalog.clone();
+        let record = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
+        Ok(record.is_some_and(|it| {
+            let read = it.state == FileState::Indexed || it.reason == Some(Reason::NoText);
+            read && it.hash == Some(hash)
+        }))
+    }
+
+    /// Returns the stages with the current table.
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        Pipeline {
+            catalog: self.catalog.clone(),
+            vectors: self.vectors.clone(),
+            pool: self.pool.clone(),
+            chunker: self.chunker.clone(),
+            embedder: self.embedder.clone(),
+            table: self.tables.writing(),
+            readers: files_at_once(self.config.workers),
+            evidence: self.evidence.clone(),
+            pictures: self.pictures.clone(),
+            urgent: self.urgent.clone(),
+            committing: self.committing.clone(),
+            space: self.space.clone(),
+            gate: self.gate.clone(),
+            missing: self.missing.clone(),
+            unasked: self.unasked.clone(),
+        }
+    }
+}
+
+/// Returns the chunks of all cached skill results for this content.
+pub(crate) fn known(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
+    let found = cache.all(*hash);
+    let chunks = found.iter().filter_map(|(skill, document)| {
+        let ordinals = ordinals(skill)?;
+        Some(cut(chunker, document, hash, skill, ordinals.start))
+    });
+    chunks.flatten().collect()
+}
+
+fn cut(chunker: &Chunker, found: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
+    let mut chunks = chunker.chunk_found(found, hash, skill, first_ordinal);
+    chunks.truncate(MOST_CHUNKS);
+    chunks
+}
+
+/// Returns the range of ordinals of a skill, `None` for an unknown skill.
+fn ordinals(skill: &str) -> Option<Range<u32>> {
+    let place = SKILLS.iter().position(|it| *it == skill)? as u32 + 1;
+    Some(place * ORDINALS..(place + 1) * ORDINALS)
+}

@@ -1,0 +1,209 @@
+//! Runs one request: waits in the queue, makes attempts, runs rounds of tools, and emits the final event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::client::Shared;
+use crate::llm::event_log::{ProofEvent, request_json};
+use crate::llm::memory_limit::Load;
+use crate::llm::queue::Place;
+use crate::llm::transport::Piece;
+use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
+use crate::model::llm::guardrails::{Guardrails, StopFilter};
+use crate::model::llm::request::{LlmRequest, Message, ToolCall};
+
+/// How long an event waits for a reader that does not read.
+const STALL: Duration = Duration::from_secs(30);
+
+/// A task with a position in the queue.
+pub(super) struct Run {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: TaskId,
+    pub(super) events: mpsc::Sender<LlmStreamEvent>,
+    pub(super) cancel: CancellationToken,
+    pub(super) accepted: Duration,
+    /// Tokens sent so far.
+    pub(super) tokens: u64,
+    pub(super) usage: Usage,
+    /// Memory of the request, counted until the end.
+    pub(super) _load: Load,
+}
+
+/// The result of one round.
+struct Round {
+    text: String,
+    calls: Vec<ToolCall>,
+    finish: FinishReason,
+}
+
+impl Run {
+    /// Runs the request to its end. The last event is always final, unless the reader is gone.
+    pub(super) async fn go(mut self, place: Place, request: LlmRequest) {
+        let at = self.shared.clock.now_ms();
+        self.emit(LlmStreamEvent::Started { task_id: self.id.clone(), accepted_at: at }).await;
+        let depth = place.before as u64;
+        self.emit(LlmStreamEvent::Metrics { latency_ms: None, queue_depth: Some(depth), usage: None }).await;
+        let (cancel, listener) = (self.cancel.clone(), self.events.clone());
+        let outcome = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(FinishReason::Cancelled),
+            () = listener.closed() => Ok(FinishReason::Cancelled),
+            outcome = self.work(place, request) => outcome,
+        };
+        let latency = self.shared.clock.elapsed().saturating_sub(self.accepted);
+        let latency_ms = Some(u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
+        self.emit(LlmStreamEvent::Metrics { latency_ms, queue_depth: None, usage: Some(self.usage) }).await;
+        let last = match outcome {
+            Ok(finish_reason) => LlmStreamEvent::Completed { finish_reason },
+            Err(error) => LlmStreamEvent::of(&error),
+        };
+        self.emit(last).await;
+        self.shared.forget(&self.id);
+    }
+
+    async fn work(&mut self, place: Place, mut request: LlmRequest) -> Result<FinishReason> {
+        let _turn = place.turn(request.patience.overall).await?;
+        self.shared.give_context(&mut request).await;
+        let rules = request.guardrails.clone().unwrap_or_else(|| self.shared.guardrails.clone());
+        for _round in 0..=rules.max_tool_rounds {
+            let round = self.tries(&request, &rules).await?;
+            if round.calls.is_empty() {
+                return Ok(round.finish);
+            }
+            // An offered tool outside the registry is run by the caller, together with the rest of the round.
+            if round.calls.iter().any(|it| self.is_callers(&request, it)) {
+                return Ok(FinishReason::ToolCalls);
+            }
+            let results = self.run_tools(&round.calls).await;
+            request.messages.push(Message::with_calls(round.text, round.calls));
+            request.messages.extend(results);
+        }
+        let text = format!("the model called tools in more than {} rounds", rules.max_tool_rounds);
+        Err(Error::new(ErrorCode::ResourceExhausted, text).hint("ask for less at once"))
+    }
+
+    /// Returns whether the caller has to run a tool. With a registry, an unknown tool is reported to the model as its
+    /// mistake.
+    fn is_callers(&self, request: &LlmRequest, call: &ToolCall) -> bool {
+        match &self.shared.tools {
+            None => true,
+            Some(tools) => !tools.has(&call.name) && request.tools.iter().any(|it| it.name == call.name),
+        }
+    }
+
+    /// Makes attempts as the policy allows, and emits an event before each retry.
+    async fn tries(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
+        let policy = rules.retry.clone().or_else(|| self.shared.retry.clone());
+        let spoken = self.tokens;
+        let mut tried = 1;
+        loop {
+            let error = match self.once(request, rules).await {
+                Ok(round) => return Ok(round),
+                Err(error) => error,
+            };
+            let wait = policy.as_ref().and_then(|it| it.wait(tried, &error)).filter(|_| self.tokens == spoken);
+            // A delay beyond the overall timeout is left to the caller.
+            let Some(wait) = wait.filter(|it| *it < request.patience.overall) else { return Err(error) };
+            tried += 1;
+            let delay_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            self.emit(LlmStreamEvent::Retrying { attempt: tried, message: error.message, delay_ms }).await;
+            self.shared.clock.sleep(wait).await;
+        }
+    }
+
+    async fn once(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
+        self.prove(|shared, task_id| {
+            let model = request.model.as_ref().map_or(shared.transport.model(), |it| it.0.as_str());
+            let request = request_json(request, shared.transport.backend(), model);
+            ProofEvent::Request { task_id, at: shared.clock.now_ms(), request }
+        });
+        let mut pieces = self.shared.transport.stream(request.clone()).await?;
+        let mut filter = StopFilter::new(&rules.stop);
+        let mut round = Round { text: String::new(), calls: Vec::new(), finish: FinishReason::Other };
+        while let Some(piece) = pieces.next().await {
+            match piece? {
+                Piece::Text(text) => {
+                    let (shown, stopped) = filter.take(&text);
+                    self.say(shown, &mut round).await;
+                    if stopped {
+                        return Ok(Round { finish: FinishReason::Stop, calls: Vec::new(), ..round });
+                    }
+                }
+                Piece::Call(call) => {
+                    self.emit(LlmStreamEvent::ToolCall {
+                        descriptor_name: call.name.clone(),
+                        invocation_id: call.id.clone(),
+                        arguments_json: call.arguments_json.clone(),
+                    })
+                    .await;
+                    round.calls.push(call);
+                }
+                Piece::Done { finish, usage } => {
+                    self.say(filter.rest(), &mut round).await;
+                    // Servers may report arbitrary counts.
+                    let add = u64::saturating_add;
+                    self.usage.prompt_tokens = add(self.usage.prompt_tokens, usage.prompt_tokens);
+                    self.usage.answer_tokens = add(self.usage.answer_tokens, usage.answer_tokens);
+                    return Ok(Round { finish, ..round });
+                }
+            }
+        }
+        let model = self.shared.transport.model();
+        Err(Error::new(ErrorCode::Unavailable, format!("the answer of model `{model}` has no end")))
+    }
+
+    async fn say(&mut self, text: String, round: &mut Round) {
+        if text.is_empty() {
+            return;
+        }
+        round.text.push_str(&text);
+        let index = self.tokens;
+        self.tokens += 1;
+        self.emit(LlmStreamEvent::Token { text, index }).await;
+    }
+
+    async fn run_tools(&mut self, calls: &[ToolCall]) -> Vec<Message> {
+        let Some(tools) = self.shared.tools.clone() else { return Vec::new() };
+        let mut results = Vec::with_capacity(calls.len());
+        for call in calls {
+            let invocation_id = call.id.clone();
+            let payload = match tools.call(&call.name, &call.arguments_json).await {
+                Ok(payload) => {
+                    let payload_json = payload.to_string();
+                    self.emit(LlmStreamEvent::ToolResult { invocation_id, payload_json: payload_json.clone() }).await;
+                    payload_json
+                }
+                Err(error) => {
+                    let payload = error.payload().to_string();
+                    self.emit(LlmStreamEvent::ToolError { invocation_id, error }).await;
+                    payload
+                }
+            };
+            // Results contain document text, so secrets in them are redacted as in every message.
+            results.push(Message::result(call, self.shared.censored(&payload)));
+        }
+        results
+    }
+
+    async fn emit(&mut self, event: LlmStreamEvent) {
+        self.prove(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
+        // Ignores a closed channel: `go` detects it too.
+        tokio::select! {
+            biased;
+            _gone = self.events.send(event) => (),
+            // A request without a reader must not hold its permit.
+            () = self.shared.clock.sleep(STALL) => self.cancel.cancel(),
+        }
+    }
+
+    fn prove(&self, event: impl FnOnce(&Shared, TaskId) -> ProofEvent) {
+        if let Some(proof) = &self.shared.proof {
+            proof.record(&event(&self.shared, self.id.clone()));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Questions about what is attached to mail: `what was attached to the mail about the pump`, `mails with attachments`. Pure.
+
+use crate::planner::kinds;
+use crate::planner::words::{Words, among};
+
+const ATTACHED: &str = "attached attach attachment attachments";
+/// Between what is attached and the mail.
+const VERBS: &str = "that which was were is are came come comes sent arrived";
+const PREPOSITIONS: &str = "to of in from with on";
+const DETERMINERS: &str = "the my our an a his her their that this those these all any";
+/// What may stand before `attached` and says no more than that it is asked for.
+const OPENERS: &str = "what which files file documents document was were is are the a an all any show me list find give see of my has \
+     have been got please things";
+/// Between mail and its attachments.
+const WITH: &[&str] =
+    &["with", "having", "containing", "has", "have", "that has", "that have", "which has", "which have", "that had"];
+
+/// The words that ask for attachments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    /// Behind the last.
+    pub(super) end: usize,
+    /// Whether the mail is among them, and does not come before.
+    pub(super) names_mail: bool,
+}
+
+/// Finds the words that ask for attachments of mail.
+pub(super) fn find(words: &Words) -> Option<Span> {
+    let mut is_mail = false;
+    (0..words.len()).find_map(|at| {
+        let with = || Span { start: at, end: at + with_attachments(words, at).unwrap_or(0), names_mail: false };
+        let span = attached_to(words, at).or_else(|| Some(with()).filter(|it| is_mail && it.end > at));
+        is_mail |= mail(words, at).is_some();
+        span
+    })
+}
+
+/// `attached to the mail`, `attachments that came with my mails`.
+fn attached_to(words: &Words, at: usize) -> Option<Span> {
+    if !among(ATTACHED, words.at(at)) {
+        return None;
+    }
+    let mut next = at + 1;
+    while among(VERBS, words.at(next)) {
+        next += 1;
+    }
+    if !among(PREPOSITIONS, words.at(next)) {
+        return None;
+    }
+    next += 1;
+    while among(DETERMINERS, words.at(next)) || words.at(next).ends_with("'s") {
+        next += 1;
+    }
+    let end = next + mail(words, next)?;
+    let mut start = at;
+    while start > 0 && among(OPENERS, words.at(start - 1)) {
+        start -= 1;
+    }
+    Some(Span { start, end, names_mail: true })
+}
+
+/// `with attachments`; returns how many words that takes.
+pub(super) fn with_attachments(words: &Words, at: usize) -> Option<usize> {
+    let mut length = words.longest(at, WITH)?;
+    while among(DETERMINERS, words.at(at + length)) || words.at(at + length) == "some" {
+        length += 1;
+    }
+    among("attachment attachments", words.at(at + length)).then_some(length + 1)
+}
+
+fn mail(words: &Words, at: usize) -> Option<usize> {
+    let mail = kinds::noun(&words.from(at)).filter(|it| kinds::is_mail(&it.extensions));
+    mail.map(|it| it.length).or_else(|| among("message messages", words.at(at)).then_some(1))
+}

@@ -1,0 +1,167 @@
+//! Whether a plan that a caller or a model made can be carried out. Pure.
+
+use chrono::{DateTime, Utc};
+
+use crate::error::{Error, Result};
+use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
+use crate::planner::MAX_QUESTION_BYTES;
+use crate::units::moment;
+
+/// Most files that a plan may have looked at in depth.
+pub const MAX_L2_TOP_K: u32 = 100;
+
+/// Longest intent.
+const MAX_LABEL_BYTES: usize = 64;
+
+/// Checks every field of a plan against its range and its closed set.
+///
+/// # Errors
+/// [`crate::error::ErrorCode::InvalidArgument`] with the name of the first field that is wrong.
+pub fn validate(plan: &QueryPlan) -> Result<()> {
+    // A short label; those that are not of `INTENTS` are carried out as `search`.
+    if plan.intent.is_empty() || plan.intent.len() > MAX_LABEL_BYTES || plan.intent.contains(char::is_control) {
+        return Err(Error::invalid("`intent` is no short label").hint(format!("use one of: {}", INTENTS.join(", "))));
+    }
+    if let Some(filters) = &plan.l0_filters {
+        validate_filters(filters)?;
+    }
+    if plan.l1_query_text.as_ref().is_some_and(|it| it.len() > MAX_QUESTION_BYTES) {
+        return Err(Error::invalid(format!("`l1_query_text` is longer than {MAX_QUESTION_BYTES} bytes")));
+    }
+    if let Some(threshold) = plan.l1_threshold
+        && !(0.0..=1.0).contains(&threshold)
+    {
+        return Err(Error::invalid(format!("`l1_threshold` {threshold} is not between 0 and 1")));
+    }
+    // A skill that is named a thousand times is run a thousand times.
+    if plan.l2_skills.len() > SKILLS.len() {
+        let text = format!("`l2_skills` has {}, and there are {}", plan.l2_skills.len(), SKILLS.len());
+        return Err(Error::invalid(text).hint("name each once"));
+    }
+    for skill in &plan.l2_skills {
+        one_of("l2_skills", skill, SKILLS)?;
+    }
+    if let Some(count) = plan.l2_top_k
+        && !(1..=MAX_L2_TOP_K).contains(&count)
+    {
+        return Err(Error::invalid(format!("`l2_top_k` {count} is not between 1 and {MAX_L2_TOP_K}")));
+    }
+    Ok(())
+}
+
+/// Checks filters: extensions, glob, dates, sizes, owner.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_filters(filters: &L0Filters) -> Result<()> {
+    if filters.extensions.len() > MAX_EXTENSIONS {
+        let text = format!("`extensions` has {}, and may have {MAX_EXTENSIONS}", filters.extensions.len());
+        return Err(Error::invalid(text).hint("leave the filter out, or ask several times"));
+    }
+    for extension in &filters.extensions {
+        let bare = extension.trim_start_matches('.');
+        if bare.is_empty() || bare.contains(|it: char| it.is_whitespace() || it.is_control() || it == '/') {
+            return Err(
+                Error::invalid(format!("`extensions` holds `{extension}`, which is none")).hint("write e.g. `.pdf`")
+            );
+        }
+    }
+    if let Some(glob) = &filters.path_glob {
+        if glob.len() > MAX_GLOB {
+            return Err(Error::invalid(format!("`path_glob` has {} bytes, and may have {MAX_GLOB}", glob.len())));
+        }
+        globset::Glob::new(glob)
+            .map_err(|error| Error::invalid(format!("cannot understand `path_glob` `{glob}`: {}", error.kind())))?;
+    }
+    let after = filters.modified_after.as_deref().map(|it| named_moment("modified_after", it)).transpose()?;
+    let before = filters.modified_before.as_deref().map(|it| named_moment("modified_before", it)).transpose()?;
+    if after.zip(before).is_some_and(|(after, before)| after >= before) {
+        return Err(Error::invalid("`modified_after` is not before `modified_before`"));
+    }
+    if let (Some(least), Some(most)) = (filters.min_size, filters.max_size)
+        && least > most
+    {
+        return Err(Error::invalid(format!("`min_size` {least} is larger than `max_size` {most}")));
+    }
+    if filters.owner.as_ref().is_some_and(|it| it.trim().is_empty() || it.contains(char::is_control)) {
+        return Err(Error::invalid("`owner` names nobody"));
+    }
+    Ok(())
+}
+
+fn one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
+    if known.contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("`{field}` cannot be `{value}`")).hint(format!("use one of: {}", known.join(", "))))
+}
+
+fn named_moment(field: &str, text: &str) -> Result<DateTime<Utc>> {
+    moment(text).ok_or_else(|| {
+        Error::invalid(format!("cannot understand the date `{text}` of `{field}`"))
+            .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A good plan with one field changed.
+    fn check(field: &str, value: serde_json::Value) -> Result<()> {
+        let mut plan = json!({
+            "intent": "read_evidence",
+            "l0_filters": { "extensions": [".pdf"], "path_glob": "**/contracts/**" },
+            "l1_query_text": "IDR contract signed by whom",
+            "l1_threshold": 0.82,
+            "requires_l2": true,
+            "l2_skills": ["pdf_layout"],
+            "l2_top_k": 3,
+            "privacy_mode": "local_only",
+            "raw_user_text": "Who signed the IDR contract?",
+            "planner_model_id": "stub-v0"
+        });
+        if !field.is_empty() {
+            plan[field] = value;
+        }
+        validate(&serde_json::from_value(plan).unwrap())
+    }
+
+    #[test]
+    fn a_plan_within_its_ranges_is_fine() {
+        check("", json!(null)).unwrap();
+        for value in [0.0, 1.0] {
+            check("l1_threshold", json!(value)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_the_fields_name() {
+        for (field, value, named) in [
+            ("intent", json!(""), "intent"),
+            ("intent", json!("x".repeat(65)), "intent"),
+            ("l1_threshold", json!(1.01), "l1_threshold"),
+            ("l1_threshold", json!(-0.1), "l1_threshold"),
+            ("l2_skills", json!(["pdf_layout", "teleport"]), "teleport"),
+            ("l2_skills", json!(vec!["pdf_layout"; SKILLS.len() + 1]), "l2_skills"),
+            ("l2_top_k", json!(0), "l2_top_k"),
+            ("l2_top_k", json!(1_000_000), "l2_top_k"),
+            ("l0_filters", json!({ "min_size": 2, "max_size": 1 }), "min_size"),
+            ("l0_filters", json!({ "modified_after": "soon" }), "modified_after"),
+            (
+                "l0_filters",
+                json!({ "modified_after": "2024-01-02", "modified_before": "2024-01-01" }),
+                "modified_after",
+            ),
+            ("l0_filters", json!({ "path_glob": "a[" }), "path_glob"),
+            ("l0_filters", json!({ "path_glob": "?".repeat(MAX_GLOB + 1) }), "4096"),
+            ("l0_filters", json!({ "extensions": vec![".a"; MAX_EXTENSIONS + 1] }), "1000"),
+            ("l0_filters", json!({ "extensions": ["."] }), "extensions"),
+            ("l0_filters", json!({ "owner": " " }), "owner"),
+        ] {
+            let error = check(field, value).unwrap_err();
+            assert!(error.message.contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Phrases that say which files are meant: dates, sizes, owners, folders. Each fires only where it is clearly about the
+//! files: `files from 2021` is a date of files, `sales in 2021` is a subject. Pure.
+
+use chrono::NaiveDate;
+
+use crate::model::L0Filters;
+use crate::planner::dates::Bounds;
+use crate::planner::words::{Words, among};
+use crate::planner::{dates, kinds, sizes};
+
+/// Words for files of any kind.
+pub(super) const FILE_NOUNS: &str = "file files document documents doc docs";
+/// They stand for files only where nothing else is named.
+pub(super) const FILE_PRONOUNS: &str = "everything anything stuff";
+/// What people keep in files, and also talk about: a date beside them may be the date of what is in them.
+const PAPERS: &str = "agreement budget certificate contract draft form invoice lease letter list manual memo minutes paper plan \
+     presentation proposal receipt recipe report spreadsheet statement thesis";
+/// What people do to files only.
+const FILE_VERBS: &str = "modified edited saved uploaded downloaded scanned modify edit save";
+/// What people do to files and to other things.
+const LOOSE_VERBS: &str = "changed created written updated added touched made taken change";
+/// What `I` do to files.
+const OWN_VERBS: &str = "modified edited saved uploaded downloaded scanned wrote write edit save modify written";
+/// They turn what is said round.
+const NEGATIONS: &str = "not never nobody haven't hasn't hadn't weren't wasn't aren't isn't didn't don't";
+/// Between a noun and what is said of it.
+const LINKS: &str =
+    "that those which are were is was have has had been and but only just last recently also got did do";
+/// What may follow a condition; another noun would make it part of that noun: `files from 2021 census`.
+const AFTER: &str = "about on with without that which from in inside under within below of mentioning mention containing contain \
+     regarding concerning for where whose and larger bigger smaller over above at between by modified edited saved \
+     changed created written updated owned since before after to i we are is were was have say says show please but not \
+     up less more";
+
+/// What a phrase is about.
+struct Anchor {
+    /// Where what belongs to the phrase begins: links, verb and subject before it.
+    start: usize,
+    /// `files that were not modified since`: the condition is turned round, or no condition.
+    negated: bool,
+}
+
+/// Reads every condition, marks its words as used, and adds it to the filters.
+///
+/// `files` says that files are what is looked for.
+pub(super) fn read(words: &mut Words, today: NaiveDate, files: bool, filters: &mut L0Filters) {
+    let mut at = 0;
+    while at < words.len() {
+        let taken = if words.is_used(at) {
+            None
+        } else {
+            folder(words, at, filters)
+                .or_else(|| size(words, at, files, filters))
+                .or_else(|| date(words, at, today, filters))
+                .or_else(|| owner(words, at, filters))
+        };
+        match taken {
+            Some((start, end)) => {
+                words.spend(start, end);
+                at = end;
+            }
+            None => at += 1,
+        }
+    }
+}
+
+/// Sets the bounds of a period.
+pub(super) fn set_bounds(filters: &mut L0Filters, bounds: Bounds) {
+    let text = |it: NaiveDate| it.format("%Y-%m-%d").to_string();
+    filters.modified_after = bounds.after.map(text);
+    filters.modified_before = bounds.before.map(text);
+}
+
+fn date(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> Option<(usize, usize)> {
+    let (mut bounds, mut length) = dates::bounds(&words.from(at), today)?;
+    // `yesterday and today`
+    if matches!(words.at(at + length), "and" | "or")
+        && let Some((second, more)) = dates::bounds(&words.from(at + length + 1), today)
+    {
+        bounds = bounds.or(second);
+        length += 1 + more;
+    }
+    let dated = filters.modified_after.is_some() || filters.modified_before.is_some();
+    if dated || !ends_well(words, at + length) {
+        return None;
+    }
+    let end = at + length;
+    let mail = || mail_anchor(words, at, end).filter(|_| kinds::is_mail(&filters.extensions));
+    let anchor = anchor(words, at, false).or_else(mail)?;
+    if filters.extensions.is_empty() && ends_in_mail(words, anchor.start) {
+        filters.extensions = kinds::mail();
+    }
+    set_bounds(filters, if anchor.negated { bounds.turned()? } else { bounds });
+    Some((anchor.start, end))
+}
+
+/// The date of a mail, where the mail is not next to it: behind whom it is from or to, behind its sending, or at the end of the
+/// question with a word for when it came.
+fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
+    /// Words of names, and of what else may stand between.
+    const BETWEEN: usize = 5;
+    const WHEN: &str = "from since before after until till between older newer";
+    let found = |start: usize| Some(Anchor { start, negated: false });
+    for before in (at.saturating_sub(BETWEEN)..at).rev() {
+        let word = words.at(before);
+        if among("sent received got get arrived send receive came", word) {
+            let is_all = (before + 1..at).all(|it| matches!(words.at(it), "me" | "us"));
+            return found(if is_all { before } else { at });
+        }
+        if among("about on mentioning mention regarding concerning", word) {
+            break;
+        }
+        if matches!(word, "from" | "to") && before > 0 && before + 1 < at && ends_in_mail(words, before) {
+            return found(at);
+        }
+    }
+    (among(WHEN, words.at(at)) && (end >= words.len() || words.0[end - 1].text.ends_with(['?', '.', '!'])))
+        .then(|| found(at))?
+}
+
+/// Whether a noun for mail ends before that word.
+fn ends_in_mail(words: &Words, end: usize) -> bool {
+    let noun = |back: usize| end.checked_sub(back).and_then(|it| kinds::noun(&words.from(it)));
+    (1..=2).any(|back| noun(back).is_some_and(|it| it.length == back && kinds::is_mail(&it.extensions)))
+}
+
+fn size(words: &Words, at: usize, files: bool, filters: &mut L0Filters) -> Option<(usize, usize)> {
+    const LEAST: &[&str] = &[
+        "larger than",
+        "bigger than",
+        "greater than",
+        "more than",
+        "over",
+        "above",
+        "exceeding",
+        "at least",
+        "not smaller than",
+    ];
+    const MOST: &[&str] =
+        &["smaller than", "less than", "under", "below", "at most", "up to", "no larger than", "not larger than"];
+    let size = |index: usize, unit: Option<&str>| sizes::spoken(&words.from(index), unit);
+    let (least, most, end) = if let Some(length) = words.longest(at, LEAST) {
+        let (bytes, taken) = size(at + length, None)?;
+        (Some(bytes), None, at + length + taken)
+    } else if let Some(length) = words.longest(at, MOST) {
+        let (bytes, taken) = size(at + length, None)?;
+        (None, Some(bytes), at + length + taken)
+    } else if words.at(at) == "between" {
+        let joint = (at + 2..at + 4).find(|it| words.at(*it) == "and")?;
+        let (most, taken) = size(joint + 1, None)?;
+        let rest = words.from(joint + 1);
+        let (least, _) = size(at + 1, sizes::unit_of(&rest))?;
+        (Some(least), Some(most), joint + 1 + taken)
+    } else {
+        let (bytes, taken) = size(at, None)?;
+        let end = at + taken;
+        let length =
+            words.longest(end, &["or more", "or larger", "or bigger", "and more", "and above", "or above", "and up"]);
+        let below = || words.longest(end, &["or less", "or smaller", "and less", "and below", "or below"]);
+        match length {
+            Some(length) => (Some(bytes), None, end + length),
+            None => (None, Some(bytes), end + below()?),
+        }
+    };
+    let end = words.phrase(end, "in size").map_or(end, |length| end + length);
+    let known = filters.min_size.is_some() && least.is_some() || filters.max_size.is_some() && most.is_some();
+    if known || !ends_well(words, end) || least.zip(most).is_some_and(|(least, most)| least > most) {
+        return None;
+    }
+    let start = if at > 0 && among("of with having sized", words.at(at - 1)) { at - 1 } else { at };
+    let anchor = anchor(words, start, true).or_else(|| size_anchor(words, at).filter(|_| files));
+    let anchor = anchor.filter(|it| !it.negated)?;
+    filters.min_size = least.or(filters.min_size);
+    filters.max_size = most.or(filters.max_size);
+    Some((anchor.start, end))
+}
+
+/// The size of files that were named before something else was said of them: `presentations about dredging that are above`.
+fn size_anchor(words: &Words, at: usize) -> Option<Anchor> {
+    let mut start = at;
+    while start > 0
+        && among("that those which are were is was be of with having sized weigh weighing", words.at(start - 1))
+    {
+        start -= 1;
+    }
+    let is_set_off = start > 0 && words.0[start - 1].text.ends_with(',');
+    (start < at || is_set_off).then_some(Anchor { start, negated: false })
+}
+
+fn owner(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
+    let length = words.longest(at, &["owned by user", "owned by", "belonging to user", "whose owner is"])?;
+    let name = words.at(at + length);
+    let person = !name.is_empty() && !matches!(name, "me" | "us" | "the" | "a" | "an" | "my" | "our");
+    if filters.owner.is_some() || !person || !ends_well(words, at + length + 1) {
+        return None;
+    }
+    let anchor = anchor(words, at, false).filter(|it| !it.negated)?;
+    // User names are case sensitive: as typed, without the punctuation of the sentence.
+    let typed = words.0[at + length].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
+    filters.owner = Some(typed.to_string());
+    Some((anchor.start, at + length + 1))
+}
+
+/// `in the contracts folder`, `in the folder contracts`, `under projects/ice`, `in ~/notes`.
+fn folder(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
+    const PREPOSITIONS: &str = "in inside under within below from beneath";
+    if filters.path_glob.is_some() || !among(PREPOSITIONS, words.at(at)) {
+        return None;
+    }
+    let determiner = usize::from(matches!(words.at(at + 1), "the" | "my" | "our" | "folder" | "directory"));
+    let (name, end) = named_folder(words, at + 1 + determiner)
+        .filter(|_| !matches!(words.at(at + 1), "folder" | "directory"))
+        .or_else(|| folder_named(words, at + 1))
+        .or_else(|| path(words, at))?;
+    filters.path_glob = Some(format!("**/{name}/**"));
+    // `files that are in the contracts folder`: the link goes too.
+    let mut start = at;
+    while start > 0 && matches!(words.at(start - 1), "that" | "are" | "is" | "which" | "stored" | "saved" | "kept") {
+        start -= 1;
+    }
+    // Without a noun before them, these words are the question's own: `what is in the contracts folder`.
+    let start = if start > 0 && anchor(words, start, true).is_some() { start } else { at };
+    Some((start, end))
+}
+
+/// `contracts folder`, with up to three words of name; a blank in it matches any character.
+fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
+    /// Words that say which folder without naming it, and folders that programs talk about.
+    const NO_NAMES: &str = "same current root home wrong right correct parent target output build dist temp tmp cache bin working install \
+         installation destination source each every which other new empty shared a an this that any system windows \
+         node_modules data default";
+    let length = (1..=3).find(|it| matches!(words.at(at + it), "folder" | "directory"))?;
+    let names: Vec<&str> = (at..at + length).map(|it| words.at(it)).collect();
+    let plain =
+        names.iter().all(|it| !it.is_empty() && it.chars().all(|it| it.is_alphanumeric() || "-_.&".contains(it)));
+    let verb = names.iter().any(|it| among(LINKS, it) || among(NO_NAMES, it));
+    (plain && !verb).then(|| (names.join("?"), at + length + 1))
+}
+
+/// `folder contracts`, `the folder called contracts`.
+fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
+    let length = words.longest(
+        at,
+        &[
+            "folder",
+            "the folder",
+            "folder called",
+            "the folder called",
+            "folder named",
+            "the folder named",
+            "directory",
+            "the directory",
+            "the directory called",
+            "the directory named",
+        ],
+    )?;
+    let name = words.at(at + length);
+    let plain = !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || "-_.&/".contains(it));
+    let named = words.at(at + length - 1) != "folder" && words.at(at + length - 1) != "directory";
+    (plain && (named || !among(AFTER, name))).then(|| (name.trim_matches('/').to_string(), at + length + 1))
+}
+
+/// A path as such: with `in` and `from` it has to look like nothing else.
+fn path(words: &Words, at: usize) -> Option<(String, usize)> {
+    let text = words.at(at + 1);
+    let rooted = text.starts_with("~/") || text.starts_with('/') || text.starts_with("./");
+    let clear = rooted || text.ends_with('/') || text.matches('/').count() > 1;
+    let weak = matches!(words.at(at), "in" | "from" | "within");
+    if !text.contains('/') || text.contains("//") || weak && !clear {
+        return None;
+    }
+    let typed = words.0[at + 1].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
+    let parts: Vec<&str> = typed.trim_start_matches("~").split('/').filter(|it| !it.is_empty() && *it != ".").collect();
+    // `TCP/IP`, `and/or`, `03/2024`, `km/h` are no paths.
+    let odd = |it: &&str| it.len() < 2 || it.chars().all(|it| it.is_ascii_uppercase());
+    let unclear =
+        parts.len() < 2 || parts.iter().any(odd) || parts.iter().all(|it| among("and or either he she his her", it));
+    let pair = !clear && unclear || parts.first().is_some_and(|it| it.chars().all(|it| it.is_ascii_digit()));
+    let plain = parts.iter().all(|it| it.chars().all(|it| it.is_alphanumeric() || "-_.& ".contains(it)));
+    (!parts.is_empty() && plain && !pair).then(|| (parts.join("/"), at + 2))
+}
+
+fn ends_well(words: &Words, end: usize) -> bool {
+    let last = words.0.get(end.wrapping_sub(1)).map_or("", |it| it.text.as_str());
+    end >= words.len()
+        || among(AFTER, words.at(end))
+        || words.is_used(end)
+        || last.ends_with([',', ';', '.', ':', '?', '!'])
+}
+
+/// Looks back from a condition for the files it is about, over what stands between.
+fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
+    let (mut start, mut verb, mut subject, mut negated) = (at, None::<String>, false, false);
+    loop {
+        let Some(before) = start.checked_sub(1) else {
+            // Everything before it is used: a condition at the very start is about nothing.
+            return None;
+        };
+        let word = words.at(before);
+        if words.is_used(before) || among(LINKS, word) {
+            start = before;
+            continue;
+        }
+        if verb.is_none() && is_verb(word) {
+            verb = Some(word.to_string());
+            start = before;
+            continue;
+        }
+        if verb.is_some() && among(NEGATIONS, word) {
+            negated = true;
+            start = before;
+            continue;
+        }
+        // `modified by ben last week`: who it was is not known of a file.
+        let by = before.checked_sub(2).filter(|_| verb.is_none() && words.at(before - 1) == "by");
+        if by.is_some_and(|it| is_verb(words.at(it))) {
+            start = before - 1;
+            continue;
+        }
+        if let Some(done) = &verb
+            && matches!(word, "i" | "we")
+            && among(OWN_VERBS, done.as_str())
+        {
+            return Some(Anchor { start: over_links(words, before), negated });
+        }
+        if is_file_noun(words, before) {
+            if is_subject(words, before) {
+                return None;
+            }
+            return Some(Anchor { start: own_start(words, start), negated });
+        }
+        let of_files = verb.as_deref().is_some_and(|it| among(FILE_VERBS, it)) || papers && verb.is_none();
+        if of_files && (among(PAPERS, word) || among(PAPERS, word.strip_suffix('s').unwrap_or(word))) {
+            return Some(Anchor { start: own_start(words, start), negated });
+        }
+        if verb.is_some() && !subject && !word.is_empty() {
+            // `files that Anna edited`
+            subject = true;
+            start = before;
+            continue;
+        }
+        return None;
+    }
+}
+
+fn is_verb(word: &str) -> bool {
+    among(FILE_VERBS, word) || among(LOOSE_VERBS, word) || matches!(word, "wrote" | "write")
+}
+
+/// Leaves used words before the condition out of its own span.
+fn own_start(words: &Words, mut start: usize) -> usize {
+    while words.is_used(start) {
+        start += 1;
+    }
+    start
+}
+
+fn over_links(words: &Words, mut start: usize) -> usize {
+    while start > 0 && among(LINKS, words.at(start - 1)) {
+        start -= 1;
+    }
+    start
+}
+
+/// Whether the noun that ends there is what is talked about: `emails about files larger than`.
+fn is_subject(words: &Words, at: usize) -> bool {
+    let start = (at.saturating_sub(2)..=at)
+        .find(|it| kinds::noun(&words.from(*it)).is_some_and(|noun| it + noun.length == at + 1));
+    let mut before = start.unwrap_or(at);
+    while before > 0 && matches!(words.at(before - 1), "the" | "my" | "our" | "all" | "any" | "some") {
+        before -= 1;
+    }
+    before > 0
+        && among("about mention mentions mentioning regarding concerning than not except without", words.at(before - 1))
+}
+
+/// Whether a noun for files ends there.
+fn is_file_noun(words: &Words, at: usize) -> bool {
+    if among(FILE_NOUNS, words.at(at)) || among(FILE_PRONOUNS, words.at(at)) {
+        return true;
+    }
+    (0..3).any(|back| {
+        let Some(start) = at.checked_sub(back) else { return false };
+        let noun = kinds::noun(&words.from(start)).filter(|it| start + it.length == at + 1);
+        noun.is_some_and(|it| it.plural || kinds::is_mail(&it.extensions))
+    })
+}

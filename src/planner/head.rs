@@ -1,0 +1,248 @@
+//! How a question begins: what is wanted, and the noun for files that it is wanted of. Pure.
+
+use chrono::NaiveDate;
+
+use crate::model::L0Filters;
+use crate::planner::conditions::{FILE_NOUNS, FILE_PRONOUNS};
+use crate::planner::words::{Words, among};
+use crate::planner::{attachments, conditions, dates, kinds, sizes};
+
+/// What a question begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Opening {
+    #[default]
+    None,
+    Find,
+    List,
+    Which,
+    Count,
+    Summarize,
+}
+
+pub(super) const POLITE: &[&str] = &[
+    "please",
+    "hey",
+    "hi",
+    "hello",
+    "can you",
+    "could you",
+    "would you",
+    "will you",
+    "i would like to",
+    "i'd like to",
+    "i want to",
+    "tell me",
+    "let me",
+    "help me",
+    "help me to",
+];
+const LIST: &[&str] = &["list", "list me", "give me a list of", "show me a list of", "make a list of", "enumerate"];
+const FIND: &[&str] = &[
+    "find",
+    "find me",
+    "show",
+    "show me",
+    "give me",
+    "get",
+    "get me",
+    "search",
+    "search for",
+    "search in",
+    "look for",
+    "look up",
+    "locate",
+    "fetch",
+    "i need",
+    "i want",
+    "i'm looking for",
+    "i am looking for",
+    "do i have",
+    "do we have",
+    "are there",
+    "is there",
+    "where are",
+    "where is",
+    "where can i find",
+    "display",
+    "see",
+];
+const WHICH: &[&str] = &["which", "what", "which of", "what are", "in which", "in what"];
+const COUNT: &[&str] = &["how many", "count", "number of", "the number of", "what is the number of"];
+const SUMMARIZE: &[&str] = &[
+    "summarize",
+    "summarise",
+    "sum up",
+    "give me a summary of",
+    "give a summary of",
+    "write a summary of",
+    "make a summary of",
+];
+const DETERMINERS: &str = "all every any some the my our these those of me a an";
+/// Said of files, but no filter: sorting is not the librarian's.
+const ADJECTIVES: &str = "recent latest newest new old oldest big biggest large largest small smallest";
+
+/// What stands at the start: an opening, determiners, a noun for files.
+#[derive(Default)]
+pub(super) struct Head {
+    pub(super) opening: Opening,
+    /// First word behind the opening.
+    pub(super) open_end: usize,
+    pub(super) all: bool,
+    /// First and behind the last word of the noun, joined nouns included.
+    pub(super) noun: Option<(usize, usize)>,
+    pub(super) plural: bool,
+    pub(super) extensions: Vec<String>,
+}
+
+/// Finds the head of a question; a date or owner before its noun becomes a filter.
+pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> Head {
+    let mut head = Head::default();
+    let mut at = 0;
+    while let Some(length) = words.longest(at, POLITE) {
+        at += length;
+    }
+    let openings = [
+        (Opening::Count, COUNT),
+        (Opening::Summarize, SUMMARIZE),
+        (Opening::List, LIST),
+        (Opening::Find, FIND),
+        (Opening::Which, WHICH),
+    ];
+    let found = openings.into_iter().filter_map(|(it, phrases)| Some((words.longest(at, phrases)?, it)));
+    // The longest wins, the first of equals.
+    if let Some((length, opening)) = found.reduce(|best, it| if it.0 > best.0 { it } else { best }) {
+        head.opening = opening;
+        at += length;
+    }
+    head.open_end = at;
+    while among(DETERMINERS, words.at(at)) || among(ADJECTIVES, words.at(at)) {
+        head.all |= matches!(words.at(at), "all" | "every");
+        at += 1;
+    }
+    let possessive = possessive(words, at, today, filters);
+    let start = at + possessive;
+    let mine = words.at(head.open_end) == "my" || head.all;
+    let bare = head.opening == Opening::None && !mine;
+    if let Some((end, plural, extensions)) = nouns(words, start, bare && possessive == 0, today) {
+        head.noun = Some((at, end));
+        head.plural = plural;
+        head.extensions = extensions;
+    } else if possessive > 0 {
+        *filters = L0Filters::default();
+    }
+    head
+}
+
+/// `today's notes`, `last week's files`, `anna's files`: sets the filter and returns the words it takes.
+fn possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> usize {
+    /// Whose files are not those of a user.
+    const ROLES: &str = "it that what who where here there client company customer everyone today user team patient author program let \
+         world yesterday tomorrow week month year";
+    let period: Vec<String> = (at..at + 2)
+        .map_while(|it| Some(words.at(it)).filter(|it| !it.is_empty()).map(|it| it.trim_end_matches("'s").to_string()))
+        .collect();
+    for length in 1..=period.len() {
+        if !words.at(at + length - 1).ends_with("'s") {
+            continue;
+        }
+        let plain: Vec<&str> = period[..length].iter().map(String::as_str).collect();
+        if let Some((bounds, taken)) = dates::bounds(&plain, today)
+            && taken == length
+        {
+            conditions::set_bounds(filters, bounds);
+            return length;
+        }
+    }
+    let name = words.at(at).strip_suffix("'s").unwrap_or("");
+    let before = words.at(at.wrapping_sub(1));
+    let person = !name.is_empty() && name.chars().all(char::is_alphanumeric) && !among(ROLES, name);
+    if person && words.at(at + 1) == "files" && (matches!(before, "all" | "every") || !among(DETERMINERS, before)) {
+        let typed = &words.0[at].text;
+        filters.owner = Some(typed.chars().take(name.chars().count()).collect());
+        return 1;
+    }
+    0
+}
+
+/// Nouns for files at a place, joined by `and` and `or`: their end, whether they are plural, their extensions.
+fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(usize, bool, Vec<String>)> {
+    let (mut at, mut extensions, mut plural) = (start, Vec::<String>::new(), false);
+    let (mut generic, mut clear) = (false, true);
+    loop {
+        let mut length = 0;
+        if let Some(kind) = kinds::noun(&words.from(at)) {
+            plural |= kind.plural;
+            clear &= kind.clear;
+            extensions.extend(kind.extensions);
+            length = kind.length;
+        } else if among(FILE_NOUNS, words.at(at)) || at == start && among(FILE_PRONOUNS, words.at(at)) {
+            plural |= words.at(at).ends_with('s') || among(FILE_PRONOUNS, words.at(at));
+            generic = true;
+            length = 1;
+        }
+        if length == 0 {
+            return None;
+        }
+        at += length;
+        let joint = matches!(words.at(at), "and" | "or");
+        let listed = words.0[at - 1].text.ends_with(',');
+        let next = at + usize::from(joint);
+        let noun = |it: usize| among(FILE_NOUNS, words.at(it)) || kinds::noun(&words.from(it)).is_some();
+        if !(joint || listed) || !noun(next) {
+            break;
+        }
+        at = next;
+    }
+    if generic {
+        extensions.clear();
+    }
+    let mut seen = std::collections::HashSet::new();
+    extensions.retain(|it| seen.insert(it.clone()));
+    if kinds::is_mail(&extensions) && follows_mail(words, at, today) {
+        return Some((at, plural, extensions));
+    }
+    // `the photos in the newspaper` speaks of photos, `photos in the cellar folder` wants files.
+    let the = words.at(start.wrapping_sub(1)) == "the";
+    let announced = !bare || clear && !the;
+    (follows(words, at, bare) && (announced || follows_closely(words, at, plural))).then_some((at, plural, extensions))
+}
+
+/// Whether what follows is said of mail only: when it came, whom it is to.
+fn follows_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
+    let is_name = |at: usize| words.0.get(at).is_some_and(|it| it.text.starts_with(char::is_uppercase));
+    dates::bounds(&words.from(at), today).is_some()
+        || matches!(words.at(at), "sent" | "received")
+        || attachments::with_attachments(words, at).is_some()
+        || matches!(words.at(at), "to" | "from") && is_name(at + 1)
+}
+
+/// Whether what follows lets a noun be what is looked for: `emails about`, but not `email security`.
+fn follows(words: &Words, at: usize, bare: bool) -> bool {
+    /// Behind a noun that nothing announces.
+    const CLOSE: &str = "about with from mentioning containing regarding concerning larger bigger smaller over under above below \
+         modified edited saved changed created written updated owned since before after between in inside within older \
+         newer i we whose to that last where named called at of on which taken until belonging up";
+    const MORE: &str = "without for mention mentions contain contains who have has do does did were was are is and or by not there \
+         exist less more exceeding talk say says please yesterday today this related showing but those";
+    let next = words.at(at);
+    if words.0.get(at).is_some_and(|it| it.bare.is_empty()) {
+        return true;
+    }
+    next.is_empty() || among(CLOSE, next) || !bare && among(MORE, next)
+}
+
+/// What lets a noun with other meanings be what is looked for when nothing announces it: not `the notes of the scale`,
+/// `note that`, `archives in Hull`.
+fn follows_closely(words: &Words, at: usize, plural: bool) -> bool {
+    const NOT: &str = "of in on at to with above below under over before after";
+    let next = words.at(at);
+    let of_size = || next == "of" && (1..=3).any(|it| sizes::spoken(&words.from(at + it), None).is_some());
+    if plural && of_size() {
+        return true;
+    }
+    if plural {
+        !among(NOT, next) || next != "of" && words.is_condition(at)
+    } else {
+        matches!(next, "about" | "from" | "called" | "named")
+    }
+}

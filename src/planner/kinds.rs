@@ -1,0 +1,320 @@
+//! Words that name kinds of files, and the extensions that go with them.
+
+use crate::model::FileKind;
+use crate::planner::words::among;
+
+/// What a noun says of the files that are meant.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Kind {
+    /// Lower case with the dot.
+    pub(super) extensions: Vec<String>,
+    /// Words of the noun.
+    pub(super) length: usize,
+    /// Whether it means files wherever it stands: `the spreadsheet`, but not `the image` or `the notes`.
+    pub(super) clear: bool,
+    pub(super) plural: bool,
+}
+
+/// Where the extensions of a noun come from.
+enum Of {
+    /// Source code of any language.
+    Code,
+    Only(&'static [&'static str]),
+    /// Images, and PDFs, which is what a scanner gives.
+    Scans,
+}
+
+/// Nouns in the singular, whether they are clear, and what they mean. A plural adds `s`.
+const NOUNS: &[(&str, bool, Of)] = &[
+    ("pdf", true, Of::Only(&["pdf"])),
+    ("spreadsheet", true, Of::Only(SHEETS)),
+    ("excel sheet", true, Of::Only(EXCEL)),
+    ("excel file", true, Of::Only(EXCEL)),
+    ("excel spreadsheet", true, Of::Only(EXCEL)),
+    ("excel workbook", true, Of::Only(EXCEL)),
+    ("presentation", false, Of::Only(SLIDES)),
+    ("slide", false, Of::Only(SLIDES)),
+    ("slide deck", true, Of::Only(SLIDES)),
+    ("slideshow", true, Of::Only(SLIDES)),
+    ("powerpoint", true, Of::Only(POWERPOINT)),
+    ("powerpoint file", true, Of::Only(POWERPOINT)),
+    ("powerpoint presentation", true, Of::Only(POWERPOINT)),
+    ("email", true, Of::Only(MAIL)),
+    ("e-mail", true, Of::Only(MAIL)),
+    ("mail", false, Of::Only(MAIL)),
+    ("email message", true, Of::Only(MAIL)),
+    ("note", false, Of::Only(NOTES)),
+    ("word document", true, Of::Only(WORD)),
+    ("word file", true, Of::Only(WORD)),
+    ("word doc", true, Of::Only(WORD)),
+    ("photo", true, Of::Only(IMAGES)),
+    ("photograph", true, Of::Only(IMAGES)),
+    ("picture", false, Of::Only(IMAGES)),
+    ("image", false, Of::Only(IMAGES)),
+    ("image file", true, Of::Only(IMAGES)),
+    ("screenshot", true, Of::Only(IMAGES)),
+    ("scan", false, Of::Scans),
+    ("scanned document", true, Of::Scans),
+    ("scanned file", true, Of::Scans),
+    ("scanned page", true, Of::Scans),
+    ("scanned original", true, Of::Scans),
+    ("archive", false, Of::Only(ARCHIVES)),
+    ("zip", false, Of::Only(&["zip"])),
+    ("zip archive", true, Of::Only(&["zip"])),
+    ("tarball", true, Of::Only(&["tar", "gz", "tgz", "bz2", "xz", "zst"])),
+    ("jupyter notebook", true, Of::Only(&["ipynb"])),
+    ("ebook", true, Of::Only(&["epub", "fb2"])),
+    ("e-book", true, Of::Only(&["epub", "fb2"])),
+    ("markdown file", true, Of::Only(&["md", "markdown", "mdx"])),
+    ("text file", true, Of::Only(&["txt", "text"])),
+    ("web page", false, Of::Only(&["html", "htm", "xhtml", "mhtml"])),
+    ("source file", true, Of::Code),
+    ("code file", true, Of::Code),
+    ("video", false, Of::Only(&["mp4", "mkv", "mov", "avi", "webm", "wmv", "m4v", "mpg"])),
+    ("audio file", true, Of::Only(&["mp3", "wav", "flac", "ogg", "opus", "m4a", "aac"])),
+    ("subtitle", false, Of::Only(&["srt", "vtt"])),
+];
+
+// These are what people mean by the words, not how files are read: an `.mhtml` is read as mail, and nobody calls it so.
+const SHEETS: &[&str] = &["xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "csv", "tsv"];
+const SLIDES: &[&str] = &["pptx", "pptm", "ppsx", "ppt", "odp", "key"];
+const MAIL: &[&str] = &["eml", "mbox", "msg", "emlx"];
+const IMAGES: &[&str] =
+    &["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "heic", "heif", "avif", "ico", "psd", "raw", "dng"];
+const ARCHIVES: &[&str] = &["zip", "tar", "gz", "tgz", "bz2", "xz", "zst", "7z", "rar", "jar", "cab", "iso"];
+const EXCEL: &[&str] = &["xlsx", "xlsm", "xlsb", "xls"];
+const POWERPOINT: &[&str] = &["pptx", "pptm", "ppsx", "ppt"];
+const WORD: &[&str] = &["docx", "docm", "dotx", "doc"];
+const NOTES: &[&str] = &["txt", "text", "md", "markdown", "mdx", "rst", "org", "adoc", "asciidoc"];
+
+/// Programming languages by the names people call them.
+const LANGUAGES: &[(&str, &[&str])] = &[
+    ("bash", &["sh", "bash"]),
+    ("c", &["c", "h"]),
+    ("c#", &["cs"]),
+    ("c++", &["cc", "cpp", "cxx", "hpp", "hh", "h"]),
+    ("clojure", &["clj"]),
+    ("cpp", &["cc", "cpp", "cxx", "hpp", "hh", "h"]),
+    ("csharp", &["cs"]),
+    ("css", &["css", "scss", "less"]),
+    ("dart", &["dart"]),
+    ("elixir", &["ex", "exs"]),
+    ("erlang", &["erl"]),
+    ("go", &["go"]),
+    ("golang", &["go"]),
+    ("haskell", &["hs"]),
+    ("html", &["html", "htm", "xhtml"]),
+    ("java", &["java"]),
+    ("javascript", &["js", "mjs", "cjs", "jsx"]),
+    ("js", &["js", "mjs", "cjs", "jsx"]),
+    ("julia", &["jl"]),
+    ("kotlin", &["kt", "kts"]),
+    ("lua", &["lua"]),
+    ("ocaml", &["ml"]),
+    ("perl", &["pl"]),
+    ("php", &["php"]),
+    ("powershell", &["ps1"]),
+    ("protobuf", &["proto"]),
+    ("python", &["py", "pyi"]),
+    ("r", &["r"]),
+    ("ruby", &["rb"]),
+    ("rust", &["rs"]),
+    ("scala", &["scala"]),
+    ("shell", &["sh", "bash", "zsh", "fish"]),
+    ("sql", &["sql"]),
+    ("swift", &["swift"]),
+    ("ts", &["ts", "tsx"]),
+    ("typescript", &["ts", "tsx"]),
+    ("zig", &["zig"]),
+];
+
+/// Language names that are words or letters of their own: only `lang:` takes them.
+const AMBIGUOUS: &[&str] = &["c", "r", "go", "js", "ts"];
+
+/// Extensions that are words of their own: `key files` are no slides.
+const WORDS: &str = "ex fish go key less nim numbers org pages raw swift";
+
+/// What a language's files are called.
+const CODE_NOUNS: &[(&str, bool)] = &[
+    ("code", true),
+    ("source", false),
+    ("sources", true),
+    ("source code", true),
+    ("script", false),
+    ("scripts", true),
+    ("file", false),
+    ("files", true),
+    ("program", false),
+    ("programs", true),
+    ("module", false),
+    ("modules", true),
+];
+
+/// The extensions of a programming language, without the dot.
+pub(super) fn language(name: &str) -> Option<&'static [&'static str]> {
+    LANGUAGES.iter().find(|(known, _)| *known == name).map(|(_, extensions)| *extensions)
+}
+
+/// The languages that [`language`] knows.
+pub(super) fn languages() -> impl Iterator<Item = &'static str> {
+    LANGUAGES.iter().map(|(name, _)| *name)
+}
+
+/// The longest noun for a kind of files at the start of some words.
+pub(super) fn noun(words: &[&str]) -> Option<Kind> {
+    code(words).or_else(|| listed(words)).or_else(|| by_extension(words))
+}
+
+/// Says whether only mail has these extensions, with or without the dot.
+pub(super) fn is_mail(extensions: &[String]) -> bool {
+    !extensions.is_empty() && extensions.iter().all(|it| MAIL.contains(&it.trim_start_matches('.')))
+}
+
+/// The extensions of mail.
+pub(super) fn mail() -> Vec<String> {
+    dotted(MAIL)
+}
+
+/// The extensions of images.
+pub(super) fn images() -> Vec<String> {
+    dotted(IMAGES)
+}
+
+/// The extensions of what a scanner gives.
+pub(super) fn scans() -> Vec<String> {
+    Of::Scans.extensions()
+}
+
+impl Of {
+    fn extensions(&self) -> Vec<String> {
+        match self {
+            Of::Code => code_extensions(),
+            Of::Only(extensions) => dotted(extensions),
+            Of::Scans => [dotted(&["pdf"]), images()].concat(),
+        }
+    }
+}
+
+/// Those of every language, without repeats; pages are no code.
+fn code_extensions() -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for extension in LANGUAGES.iter().filter(|(name, _)| *name != "html").flat_map(|(_, extensions)| dotted(extensions))
+    {
+        if !all.contains(&extension) {
+            all.push(extension);
+        }
+    }
+    all
+}
+
+fn listed(words: &[&str]) -> Option<Kind> {
+    let mut best: Option<Kind> = None;
+    for (name, clear, of) in NOUNS {
+        let length = name.split(' ').count();
+        if words.len() < length || best.as_ref().is_some_and(|it| it.length >= length) {
+            continue;
+        }
+        let typed = words[..length].join(" ");
+        // `zip files`, `pdf file`: the noun may be followed by what it says anyway.
+        let plural = typed.strip_suffix('s') == Some(name);
+        if typed != *name && !plural {
+            continue;
+        }
+        // Much of it is mail, too.
+        let plural = plural || typed == "mail";
+        let file = words.get(length).filter(|_| (!plural || typed == "mail") && length == 1);
+        let (length, plural, clear) = match file {
+            Some(&"file") => (length + 1, false, true),
+            Some(&"files") => (length + 1, true, true),
+            Some(&"attachments") => continue,
+            _ => (length, plural, *clear),
+        };
+        best = Some(Kind { extensions: of.extensions(), length, clear, plural });
+    }
+    best
+}
+
+/// `rust code`, `python scripts`, `source code`.
+fn code(words: &[&str]) -> Option<Kind> {
+    let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
+    if joined(2).as_deref() == Some("source code") {
+        let extensions = code_extensions();
+        return Some(Kind { extensions, length: 2, clear: true, plural: true });
+    }
+    let name = words.first()?;
+    let extensions = language(name).filter(|_| !AMBIGUOUS.contains(name))?;
+    let (noun, plural) = CODE_NOUNS.iter().rev().find(|(noun, _)| {
+        let length = noun.split(' ').count();
+        words.get(1..1 + length).is_some_and(|it| it.join(" ") == *noun)
+    })?;
+    let length = 1 + noun.split(' ').count();
+    Some(Kind { extensions: dotted(extensions), length, clear: true, plural: *plural })
+}
+
+/// `.toml files`, `*.toml`, `toml files`, `csvs`: an extension that the catalog knows.
+fn by_extension(words: &[&str]) -> Option<Kind> {
+    let first = *words.first()?;
+    let followed = matches!(words.get(1), Some(&("file" | "files")));
+    let plural = words.get(1) == Some(&"files") || first.starts_with('*');
+    let bare = first.trim_start_matches('*').trim_start_matches('.');
+    let marked = bare.len() < first.len();
+    let known = |it: &str| !among(WORDS, it) && FileKind::of_extension(it) != FileKind::Other;
+    let starred = first.starts_with('*');
+    let extension = if marked && (followed || starred) || known(bare) && followed && bare.len() > 1 {
+        bare
+    } else if let Some(single) =
+        first.strip_suffix('s').filter(|it| matches!(*it, "csv" | "docx" | "xlsx" | "epub" | "svg"))
+    {
+        return Some(Kind { extensions: vec![format!(".{single}")], length: 1, clear: true, plural: true });
+    } else {
+        return None;
+    };
+    let plain = !extension.is_empty() && extension.chars().all(char::is_alphanumeric);
+    plain.then(|| Kind {
+        extensions: vec![format!(".{extension}")],
+        length: 1 + usize::from(followed),
+        clear: true,
+        plural,
+    })
+}
+
+fn dotted(extensions: &[&str]) -> Vec<String> {
+    extensions.iter().map(|it| format!(".{it}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Option<(Vec<String>, usize)> {
+        noun(&text.split(' ').collect::<Vec<_>>()).map(|it| (it.extensions, it.length))
+    }
+
+    #[test]
+    fn nouns_are_known_in_both_numbers_and_with_what_they_say_anyway() {
+        for (text, extension, length) in [
+            ("pdfs about", ".pdf", 1),
+            ("pdf files about", ".pdf", 2),
+            ("word documents", ".docx", 2),
+            ("rust code that", ".rs", 2),
+            ("c++ source code", ".cc", 3),
+            ("python scripts", ".py", 2),
+            ("zip files", ".zip", 2),
+            (".toml files", ".toml", 2),
+            ("*.toml", ".toml", 1),
+            ("toml files", ".toml", 2),
+            ("csvs", ".csv", 1),
+        ] {
+            let (extensions, found) = check(text).unwrap_or_default();
+            assert_eq!((extensions.first().map(String::as_str), found), (Some(extension), length), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_words_are_no_kind() {
+        for text in ["contracts", "go files", "r code", "c code", "documents", ".pdf", "notebook", "code of", "key", ""]
+        {
+            assert_eq!(check(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Quoted parts of a question. Pure.
+//!
+//! Where quotation marks close is looked up once for the whole question: whoever types ten thousand that never close has
+//! each of them looked after to the end otherwise.
+
+/// Where quotation marks of one question can close, each as the number of bytes from there to the end, so that it holds for
+/// every rest of the question.
+pub(super) struct Quotes {
+    straight: Vec<usize>,
+    curly: Vec<usize>,
+    /// The letters and digits: without one of them nothing is quoted.
+    letters: Vec<usize>,
+}
+
+impl Quotes {
+    pub(super) fn of(text: &str) -> Quotes {
+        let mut quotes = Quotes { straight: Vec::new(), curly: Vec::new(), letters: Vec::new() };
+        let mut escaped = false;
+        for (at, character) in text.char_indices() {
+            let rest = text.len() - at;
+            match character {
+                '\\' if !escaped => {
+                    escaped = true;
+                    continue;
+                }
+                '"' if !escaped => quotes.straight.push(rest),
+                '\u{201d}' if !escaped => quotes.curly.push(rest),
+                _ if character.is_alphanumeric() => quotes.letters.push(rest),
+                _ => (),
+            }
+            escaped = false;
+        }
+        quotes
+    }
+
+    /// A quoted text at the start of a rest of the question: the closing quote ends a word, and something stands between.
+    /// Returns the text and the length with its quotes and the punctuation behind them.
+    pub(super) fn quoted(&self, text: &str) -> Option<(String, usize)> {
+        let mark = text.chars().next()?;
+        let (close, all) = match mark {
+            '"' => ('"', &self.straight),
+            '\u{201c}' => ('\u{201d}', &self.curly),
+            _ => return None,
+        };
+        let open = mark.len_utf8();
+        let at = next(all, text, open)?;
+        if next(&self.letters, text, open).is_none_or(|letter| letter > at) {
+            return None;
+        }
+        let behind = &text[at + close.len_utf8()..];
+        let rest = behind.trim_start_matches([',', ';', ':', '.', '?', '!', ')']);
+        let ends = rest.chars().next().is_none_or(char::is_whitespace);
+        ends.then(|| (plain(&text[open..at]), text.len() - rest.len()))
+    }
+}
+
+/// The first of some places at or after `from` in a rest of the question.
+fn next(places: &[usize], text: &str, from: usize) -> Option<usize> {
+    let left = text.len() - from;
+    places.get(places.partition_point(|it| *it > left)).map(|it| text.len() - it)
+}
+
+/// What is quoted, without the backslashes before quotes in it, and with single blanks.
+fn plain(quoted: &str) -> String {
+    let (mut value, mut escaped) = (String::new(), false);
+    for character in quoted.chars() {
+        if character == '\\' && !escaped {
+            escaped = true;
+            continue;
+        }
+        if escaped && character != '"' && character != '\\' {
+            value.push('\\');
+        }
+        value.push(character);
+        escaped = false;
+    }
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<(&str, usize)>) {
+        assert_eq!(
+            Quotes::of(text).quoted(text),
+            expected.map(|(value, length)| (value.to_string(), length)),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_quotation_ends_where_its_own_mark_ends_a_word() {
+        check("\"a  b\", c", Some(("a b", 7)));
+        check(r#""a \"b\" \c" d"#, Some((r#"a "b" \c"#, 12)));
+        check("\u{201c}a \"b\u{201d}?", Some(("a \"b", 11)));
+        for text in ["", "a", "\"a", "\"a\"b", "\" , \"", "\u{201c}a\"", "\"a\\\""] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn very_many_marks_that_never_close_or_close_within_a_word_are_looked_after_once() {
+        let many = "\u{201c}a ".repeat(100_000);
+        let begun = std::time::Instant::now();
+        for text in [many.clone(), format!("{many}\u{201d}x")] {
+            assert!(crate::planner::syntax::parse(&text).phrases.is_empty());
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+}

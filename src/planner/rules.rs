@@ -1,0 +1,269 @@
+//! The rules: what kind of question, which files, which meaning. Pure.
+//!
+//! A wrong filter loses the answer and a missing one only lets other files compete, so a rule fires on clear words and
+//! otherwise leaves the question as it is. A kind of files counts where the question names what it looks for (`find
+//! PDFs about ...`) or where it looks (`in the spreadsheet`), not where it is the subject (`email security`).
+
+use chrono::NaiveDate;
+
+use crate::model::L0Filters;
+use crate::planner::head::{Head, Opening, POLITE, head};
+use crate::planner::words::{Words, among};
+use crate::planner::{attachments, conditions, evidence, kinds};
+
+/// What the rules made of a question, operators aside.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reading {
+    pub(super) intent: &'static str,
+    pub(super) filters: L0Filters,
+    /// The meaning that is left; none when files are only listed.
+    pub(super) text: Option<String>,
+    pub(super) threshold: Option<f64>,
+    pub(super) skills: Vec<String>,
+}
+
+const QUESTION_WORDS: &[&str] = &[
+    "who",
+    "what",
+    "when",
+    "where",
+    "why",
+    "how",
+    "which",
+    "whose",
+    "whom",
+    "how many",
+    "how much",
+    "how long",
+    "how often",
+];
+const AUXILIARIES: &str = "is are was were do does did can could should must will would has have had";
+/// Between a noun for files and what they are about.
+const CONNECTORS: &[&str] = &[
+    "about",
+    "on",
+    "of",
+    "with",
+    "that",
+    "which",
+    "mention",
+    "mentions",
+    "mentioning",
+    "contain",
+    "contains",
+    "containing",
+    "regarding",
+    "concerning",
+    "where",
+    "for",
+    "talk about",
+    "talking about",
+    "related to",
+    "that talk about",
+    "and",
+    "are",
+    "is",
+    "have",
+    "has",
+    "do i have",
+    "do we have",
+    "called",
+    "named",
+    "with the name",
+    "whose name is",
+    "whose name contains",
+    "whose names contain",
+    "something to do with",
+    "to do with",
+    "deal with",
+    "dealing with",
+];
+/// What may end a question about files, and says nothing of them.
+const TAILS: &[&str] =
+    &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
+const FILLERS: &[&str] = &[
+    "are there",
+    "there are",
+    "do i have",
+    "do we have",
+    "exist",
+    "are in it",
+    "is there",
+    "do i own",
+    "i",
+    "we",
+    "did i get",
+    "did i receive",
+    "did we get",
+];
+const ARTICLES: &str = "the a an";
+
+/// Reads a question.
+pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
+    let mut filters = L0Filters::default();
+    let mut head = head(&words, today, &mut filters);
+    let attached = attachments::find(&words);
+    if let Some(span) = attached {
+        ask_for_mail(&mut head, span);
+    }
+    filters.extensions = head.extensions.clone();
+    if filters.extensions.is_empty() {
+        filters.extensions = place(&words);
+    }
+    conditions::read(&mut words, today, head.noun.is_some(), &mut filters);
+    attached.into_iter().for_each(|it| words.spend(it.start, it.end));
+    let threshold = threshold(&mut words);
+    let skills = evidence::skills(&words, &mut filters);
+    let text = meaning(&words, &head, &filters.extensions);
+    let intent = intent(&head, text.as_deref(), &skills);
+    let listed = matches!(intent, "list" | "count");
+    // A list of files is metadata: nothing is read for it.
+    let skills = if listed { Vec::new() } else { skills };
+    // Without the conditions nothing is left to look for: they are looked for as well.
+    let all = || Some(everything(&words, head.open_end)).filter(|it| !it.is_empty());
+    let text = if listed { text } else { text.or_else(all) };
+    Reading { intent, filters, text, threshold, skills }
+}
+
+/// What is attached is asked of the mail that it came with.
+fn ask_for_mail(head: &mut Head, span: attachments::Span) {
+    head.extensions = kinds::mail();
+    if span.names_mail {
+        // The file that is looked for is the mail, also where its attachment is asked for first.
+        *head = Head { opening: Opening::Find, extensions: kinds::mail(), ..Head::default() };
+        head.noun = (span.start == 0).then_some((0, span.end));
+    }
+}
+
+fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
+    let files = head.noun.is_some();
+    match head.opening {
+        Opening::Count if files => "count",
+        Opening::Summarize => "summarize",
+        Opening::List if files => "list",
+        Opening::Which if files && head.plural => "list",
+        Opening::Find if files && head.all => "list",
+        _ if files && text.is_none() => "list",
+        _ if !skills.is_empty() => "read_evidence",
+        _ => "search",
+    }
+}
+
+/// The kind of files that a question looks into without naming them first: `in the spreadsheet`, `does the PDF mention`.
+fn place(words: &Words) -> Vec<String> {
+    for at in 1..words.len() {
+        let determiner = matches!(words.at(at - 1), "the" | "my" | "our" | "all" | "these" | "those" | "any");
+        let Some(kind) = determiner.then(|| kinds::noun(&words.from(at))).flatten() else { continue };
+        let mine = words.at(at - 1) != "the";
+        if !(kind.clear || mine && kind.plural) {
+            continue;
+        }
+        let before = words.at(at.wrapping_sub(2));
+        let next = words.at(at + kind.length);
+        let within = matches!(before, "in" | "inside" | "within" | "from" | "through");
+        let subject = at >= 2 && among(AUXILIARIES, before);
+        let ends =
+            matches!(next, "" | "about" | "with" | "that" | "from" | "mention" | "say" | "says" | "contain" | "on");
+        let verb = subject && matches!(next, "parse" | "handle" | "work" | "do" | "use" | "read");
+        if (within || subject) && (ends || verb) {
+            return kind.extensions;
+        }
+    }
+    Vec::new()
+}
+
+/// `with similarity above 0.8`, `at least 80% similar`.
+fn threshold(words: &mut Words) -> Option<f64> {
+    for at in 0..words.len() {
+        let forms = [
+            "with similarity above",
+            "with a similarity above",
+            "with similarity of at least",
+            "with a similarity of at least",
+            "similarity above",
+            "similarity of at least",
+            "similarity over",
+        ];
+        if let Some(length) = words.longest(at, &forms)
+            && let Some(value) = share(words.at(at + length))
+        {
+            words.spend(at, at + length + 1);
+            return Some(value);
+        }
+        if words.phrase(at, "at least").is_some()
+            && words.at(at + 3) == "similar"
+            && let Some(value) = share(words.at(at + 2))
+        {
+            words.spend(at, at + 4);
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn share(text: &str) -> Option<f64> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().ok()? / 100.0,
+        None => text.parse::<f64>().ok()?,
+    };
+    (0.0..=1.0).contains(&value).then_some(value)
+}
+
+/// What is left once opening, nouns for files and conditions are gone; none when nothing is.
+fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> {
+    let mut rest = words.clone();
+    let opened = head.opening != Opening::None && head.opening != Opening::Which && head.opening != Opening::Count;
+    if let Some((_, end)) = head.noun {
+        rest.spend(0, end);
+    } else if opened || head.open_end > 0 && head.opening == Opening::None {
+        rest.spend(0, head.open_end);
+    }
+    let left = Words(rest.0.into_iter().filter(|it| !it.used).collect());
+    let mut start = 0;
+    if head.noun.is_some() {
+        let filler = left.longest(0, FILLERS).filter(|it| *it == left.len());
+        start = filler.unwrap_or(0);
+        while let Some(length) = left.longest(start, CONNECTORS) {
+            start += length;
+        }
+    } else {
+        while let Some(length) = left.longest(start, POLITE) {
+            start += length;
+        }
+        if let Some(length) = left.longest(start, QUESTION_WORDS) {
+            start += length;
+            while among(AUXILIARIES, left.at(start)) {
+                start += 1;
+            }
+        }
+    }
+    while among(ARTICLES, left.at(start)) {
+        start += 1;
+    }
+    // It has become a filter.
+    if left.at(start) == "scanned" && extensions == kinds::scans() {
+        start += 1;
+    }
+    let mut end = left.len();
+    if head.noun.is_some() {
+        let tail = |length: usize| {
+            let from = left.len().checked_sub(length).filter(|it| *it > start)?;
+            left.longest(from, TAILS).filter(|it| *it == length)
+        };
+        end -= (1..=3).filter_map(tail).max().unwrap_or(0);
+    }
+    let text: Vec<&str> = left.0[start.min(end)..end].iter().map(|it| it.text.as_str()).collect();
+    let text = tidy(&text.join(" "));
+    // What was stripped was all there was: `why`, `what is the`.
+    let text = if text.is_empty() && head.noun.is_none() { everything(words, 0) } else { text };
+    Some(text).filter(|it| !it.is_empty())
+}
+
+/// The question from a word on, conditions included.
+fn everything(words: &Words, start: usize) -> String {
+    tidy(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
+}
+
+fn tidy(text: &str) -> String {
+    text.trim_end_matches(['?', '.', '!', ',', ';', ':', ' ']).trim_start_matches([',', ';', ':', ' ']).to_string()
+}

@@ -1,0 +1,377 @@
+//! The operators that work in any question. Pure.
+//!
+//! | operator | meaning |
+//! |---|---|
+//! | `"exact phrase"` | these words stand together; `\"` is a quote in it |
+//! | `+word`, `+"a phrase"` | must stand in the file |
+//! | `-word`, `-"a phrase"` | must not stand in the file |
+//! | `ext:pdf`, `ext:pdf,md` | extension |
+//! | `name:budget`, `name:*.xlsx` | file name: part of it, or a glob |
+//! | `path:contracts`, `path:a/**/b` | path below the root: part of it, or a glob |
+//! | `lang:rust` | programming language, by extension |
+//! | `after:2024-03`, `before:7d` | modified at or after, before: a date, or days, weeks, months, years ago |
+//! | `size:>5MB`, `size:<10k`, `size:1MB..2MB` | bytes in units of 1024, bounds included |
+//! | `owner:anna` | user name or number |
+//!
+//! An operator that stands twice widens (`ext:pdf ext:md`), different ones narrow. Values with blanks are quoted. Not
+//! syntax: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a lone `-`, options (`--flag`), addresses
+//! (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
+
+use crate::error::Error;
+use crate::planner::kinds;
+use crate::planner::quotes::Quotes;
+use crate::units;
+
+/// What the operators of a question say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Syntax {
+    /// Quoted runs of words, as typed.
+    pub phrases: Vec<String>,
+    /// What must stand in the file: words, and phrases with their blanks.
+    pub must: Vec<String>,
+    /// What must not.
+    pub must_not: Vec<String>,
+    /// Parts or globs of file names.
+    pub names: Vec<String>,
+    /// Parts or globs of paths.
+    pub paths: Vec<String>,
+    /// Programming languages, as listed in `librarian::kinds`.
+    pub langs: Vec<String>,
+    /// Lower case with the dot; those of `langs` are not among them.
+    pub extensions: Vec<String>,
+    /// As typed: a date or a time ago.
+    pub after: Option<String>,
+    /// As typed.
+    pub before: Option<String>,
+    /// Bytes, inclusive.
+    pub min_size: Option<u64>,
+    /// Bytes, inclusive.
+    pub max_size: Option<u64>,
+    /// User name or number.
+    pub owner: Option<String>,
+    /// The question without operators; the words of `phrases` and `must` stay in their places.
+    pub rest: String,
+    /// Operators whose value cannot be understood. The librarian refuses the question with the first of them.
+    pub problems: Vec<Error>,
+}
+
+/// A stretch of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    /// Quoted: words to look for, whatever they say.
+    pub(super) literal: bool,
+}
+
+const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];
+
+/// Reads the operators of a question. Never fails: see [`Syntax::problems`].
+pub fn parse(text: &str) -> Syntax {
+    let (mut syntax, pieces) = pieces(text);
+    syntax.rest = pieces.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
+    syntax
+}
+
+/// The operators, and the rest with its quoted parts marked.
+pub(super) fn pieces(text: &str) -> (Syntax, Vec<Piece>) {
+    let (mut syntax, mut pieces) = (Syntax::default(), Vec::new());
+    let quotes = Quotes::of(text);
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let used = token(rest, &quotes, &mut syntax, &mut pieces);
+        rest = rest[used..].trim_start();
+    }
+    (syntax, pieces)
+}
+
+/// Takes one token off the start of `text`; returns its length in bytes.
+fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
+    if let Some((phrase, length)) = quotes.quoted(text) {
+        pieces.push(Piece { text: phrase.clone(), literal: true });
+        syntax.phrases.push(phrase);
+        return length;
+    }
+    let word = text.split_whitespace().next().unwrap_or(text);
+    if let Some(sign @ ('+' | '-')) = text.chars().next()
+        && let Some((value, length)) = signed(&text[1..], quotes)
+    {
+        if sign == '+' {
+            pieces.push(Piece { text: value.clone(), literal: true });
+            syntax.must.push(value);
+        } else {
+            syntax.must_not.push(value);
+        }
+        return 1 + length;
+    }
+    let (negated, plain) = match word.strip_prefix('-') {
+        Some(plain) => (1, plain),
+        None => (0, word),
+    };
+    if let Some((key, _)) = plain.split_once(':')
+        && let Some(key) = KEYS.iter().find(|it| key.eq_ignore_ascii_case(it))
+    {
+        let start = negated + key.len() + 1;
+        let (value, length) = match quotes.quoted(&text[start..]) {
+            Some(quoted) => quoted,
+            None => (closed(&word[start..]).to_string(), word.len() - start),
+        };
+        if negated == 1 && !value.is_empty() {
+            syntax.problems.push(
+                Error::invalid(format!("`-{key}:{value}` cannot be left out: only words can"))
+                    .hint(format!("write `-word`, or name what you want: `{key}:...`")),
+            );
+            return start + length;
+        }
+        if !value.is_empty() {
+            syntax.take(key, &value);
+            return start + length;
+        }
+    }
+    pieces.push(Piece { text: word.to_string(), literal: false });
+    word.len()
+}
+
+/// A word or phrase after `+` or `-`: it begins with a letter, and is nothing that has a meaning of its own.
+fn signed(text: &str, quotes: &Quotes) -> Option<(String, usize)> {
+    if let Some(found) = quotes.quoted(text) {
+        return Some(found);
+    }
+    let word = text.split(char::is_whitespace).next()?;
+    let value = closed(word);
+    let plain = |it: char| it.is_alphanumeric() || matches!(it, '-' | '\'' | '\u{2019}' | '.' | '_');
+    let fits = value.starts_with(char::is_alphabetic) && value.chars().all(plain);
+    fits.then(|| (value.to_string(), word.len()))
+}
+
+/// Without the punctuation of the sentence around it.
+fn closed(word: &str) -> &str {
+    word.trim_end_matches([',', ';', '?', '!', ')', '.', '"'])
+}
+
+impl Syntax {
+    /// Takes the value of an operator.
+    fn take(&mut self, key: &str, value: &str) {
+        let outcome = match key {
+            "ext" => self.take_extensions(value),
+            "lang" => value.split(',').try_for_each(|it| self.take_language(it)),
+            "size" => self.take_size(value),
+            _ => {
+                self.take_text(key, value.to_string());
+                Ok(())
+            }
+        };
+        if let Err(problem) = outcome {
+            self.problems.push(problem);
+        }
+    }
+
+    fn take_text(&mut self, key: &str, value: String) {
+        match key {
+            "path" => self.paths.push(value.trim_matches('/').to_string()),
+            "name" => self.names.push(value),
+            "owner" => self.owner = Some(value),
+            "after" => self.after = Some(value),
+            _ => self.before = Some(value),
+        }
+    }
+
+    fn take_extensions(&mut self, value: &str) -> Result<(), Error> {
+        for part in value.split(',') {
+            let extension = part.trim_start_matches('*').trim_start_matches('.').to_lowercase();
+            let fits = |it: char| it.is_alphanumeric() || matches!(it, '.' | '_' | '-' | '+');
+            if extension.is_empty() || !extension.chars().all(fits) {
+                return Err(Error::invalid(format!("`ext:{value}` names no extension")).hint("write e.g. `ext:pdf,md`"));
+            }
+            self.extensions.push(format!(".{extension}"));
+        }
+        Ok(())
+    }
+
+    fn take_language(&mut self, value: &str) -> Result<(), Error> {
+        let name = value.to_lowercase();
+        if kinds::language(&name).is_some() {
+            self.langs.push(name);
+            return Ok(());
+        }
+        let known = kinds::languages().collect::<Vec<_>>().join(", ");
+        Err(Error::invalid(format!("`lang:{value}` is no programming language that vic knows"))
+            .hint(format!("the language of a text is not known; programming languages are: {known}")))
+    }
+
+    fn take_size(&mut self, value: &str) -> Result<(), Error> {
+        let wrong = || {
+            Error::invalid(format!("cannot understand `size:{value}`"))
+                .hint("write `size:>5MB`, `size:<10k` or `size:1MB..2MB`")
+        };
+        let bytes = |text: &str| units::size(text).filter(|_| !text.is_empty()).ok_or_else(wrong);
+        let (least, most) = if let Some(text) = value.strip_prefix('>') {
+            (Some(bytes(text.trim_start_matches('='))?), None)
+        } else if let Some(text) = value.strip_prefix('<') {
+            (None, Some(bytes(text.trim_start_matches('='))?))
+        } else {
+            let (least, most) = value.split_once("..").ok_or_else(wrong)?;
+            let bound = |text: &str| if text.is_empty() { Ok(None) } else { bytes(text).map(Some) };
+            (bound(least)?, bound(most)?)
+        };
+        if least.is_none() && most.is_none() {
+            return Err(wrong());
+        }
+        self.min_size = least.or(self.min_size);
+        self.max_size = most.or(self.max_size);
+        Ok(())
+    }
+
+    /// The extensions of `extensions` and `langs` together, in order, without repeats.
+    pub fn all_extensions(&self) -> Vec<String> {
+        let mut all = self.extensions.clone();
+        for language in &self.langs {
+            all.extend(kinds::language(language).unwrap_or_default().iter().map(|it| format!(".{it}")));
+        }
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|it| seen.insert(it.clone()));
+        all
+    }
+
+    /// `path:` and `name:` as one glob over the path below the root.
+    pub fn path_glob(&self) -> Option<String> {
+        let paths: Vec<String> = self.paths.iter().filter(|it| !it.is_empty()).map(|it| part(it)).collect();
+        let names: Vec<String> = self.names.iter().map(|it| part(it)).collect();
+        match (paths.is_empty(), names.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(format!("**/{}", any_of(&names))),
+            (false, true) if self.paths.iter().all(|it| is_glob(it)) => Some(any_of(&self.paths)),
+            (false, true) => Some(format!("{{**/{0},**/{0}/**}}", any_of(&paths))),
+            (false, false) if self.paths.iter().all(|it| is_glob(it)) => {
+                Some(format!("{}/**/{}", any_of(&self.paths).trim_end_matches("/**"), any_of(&names)))
+            }
+            (false, false) => Some(format!("**/{}/**/{}", any_of(&paths), any_of(&names))),
+        }
+    }
+}
+
+fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+/// A glob as it is, anything else as a part of a name.
+fn part(text: &str) -> String {
+    if is_glob(text) { text.to_string() } else { format!("*{text}*") }
+}
+
+fn any_of(globs: &[String]) -> String {
+    match globs {
+        [one] => one.clone(),
+        several => format!("{{{}}}", several.join(",")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the operators say, in one line.
+    fn check(text: &str, expected: Syntax) {
+        assert_eq!(parse(text), expected, "{text}");
+    }
+
+    fn list(words: &[&str]) -> Vec<String> {
+        words.iter().map(|it| it.to_string()).collect()
+    }
+
+    #[test]
+    fn every_operator_is_taken_out_of_the_question() {
+        check(
+            "\"drift compensation\" gauges +wind -draft ext:.PDF,md path:Papers/2025 name:*.tex after:2024-03 before:7d \
+             size:1MB..2MB owner:anna lang:rust",
+            Syntax {
+                phrases: list(&["drift compensation"]),
+                must: list(&["wind"]),
+                must_not: list(&["draft"]),
+                names: list(&["*.tex"]),
+                paths: list(&["Papers/2025"]),
+                langs: list(&["rust"]),
+                extensions: list(&[".pdf", ".md"]),
+                after: Some("2024-03".into()),
+                before: Some("7d".into()),
+                min_size: Some(1 << 20),
+                max_size: Some(2 << 20),
+                owner: Some("anna".into()),
+                rest: "drift compensation gauges wind".into(),
+                problems: Vec::new(),
+            },
+        );
+    }
+
+    #[test]
+    fn quotes_may_hold_quotes_and_belong_to_operators() {
+        let phrases = list(&["he said \"no\" twice"]);
+        check(r#""he said \"no\"  twice"?"#, Syntax { rest: phrases[0].clone(), phrases, ..Syntax::default() });
+        let rest = "x".to_string();
+        let paths = list(&["tax returns"]);
+        check("x path:\"tax returns\"", Syntax { paths, rest: rest.clone(), ..Syntax::default() });
+        let must_not = list(&["first draft"]);
+        check("x -\"first draft\"", Syntax { must_not, rest, ..Syntax::default() });
+        let phrases = list(&["tide board"]);
+        check("\u{201c}tide board\u{201d}", Syntax { rest: phrases[0].clone(), phrases, ..Syntax::default() });
+    }
+
+    #[test]
+    fn what_only_looks_like_syntax_stays_in_the_question() {
+        for text in [
+            "e-mail about C++ at -5 degrees",
+            "a - b + c",
+            "git commit --amend",
+            "see http://example.com/a:b and C:\\temp",
+            "size: large, name: unknown",
+            "a 5\" pipe and a 6\" pipe",
+            "\"unbalanced quote",
+            "say \"\" twice",
+            "call +49 30 1234",
+            "ratio 3:4, note:this",
+            "-/x",
+            "path: a",
+        ] {
+            check(text, Syntax { rest: text.split_whitespace().collect::<Vec<_>>().join(" "), ..Syntax::default() });
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_understood_is_named_with_its_cure() {
+        for text in ["lang:german", "size:5MB", "size:>x", "ext:a/b", "-ext:pdf", "lang:klingon"] {
+            let problems = parse(text).problems;
+            assert_eq!(problems.len(), 1, "{text}");
+            assert!(problems[0].message.contains(text) && problems[0].hint.is_some(), "{text}: {}", problems[0]);
+        }
+    }
+
+    #[test]
+    fn paths_and_names_become_one_glob_that_matches_what_they_say() {
+        for (text, path, matches) in [
+            ("name:budget", "Finance/my-budget-2025.xlsx", true),
+            ("name:budget", "budget/other.xlsx", false),
+            ("name:*.tex", "Papers/a.tex", true),
+            ("path:contracts", "old/contracts-2024/a.pdf", true),
+            ("path:contracts", "contracts.txt", true),
+            ("path:contracts", "a/b.txt", false),
+            ("path:Papers/*.tex", "Papers/a.tex", true),
+            ("path:Papers/*.tex", "x/Papers/a.tex", false),
+            ("path:papers name:drift", "papers/2025/drift.pdf", true),
+            ("path:papers name:drift", "other/drift.pdf", false),
+            ("path:papers name:drift name:tide", "papers/tide.pdf", true),
+            ("path:a/b/** name:drift", "a/b/c/drift.pdf", true),
+        ] {
+            let glob = parse(text).path_glob().unwrap();
+            let matcher = globset::GlobBuilder::new(&glob).literal_separator(true).build().unwrap().compile_matcher();
+            assert_eq!(matcher.is_match(path), matches, "{text} -> {glob} on {path}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_without_panic() {
+        for text in
+            ["", "\"", "-", "+", "\\", "ext:", "-\"", "\u{201c}", "ü:ü", "-ü\"ü\"", "size:\"", "\"\\", "+\"\\\"\""]
+        {
+            parse(text);
+        }
+    }
+}

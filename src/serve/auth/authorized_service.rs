@@ -1,0 +1,411 @@
+//! The caller of a request, and the services it may use.
+//!
+//! Handlers reach a [`Service`] only through the [`Caller`] of the request, so no route can forget an authorization check.
+//! A new method of [`Service`] does not compile until it is authorized here.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Assistant;
+use crate::data_dir::keys::{Grant, Right};
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
+    Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
+};
+use crate::serve::admission::Desk;
+use crate::serve::auth::authenticator::KeyRing;
+use crate::serve::auth::key_owned_work::{self, Begun};
+use crate::serve::transport::certificate::Certificate;
+use crate::serve::{Service, metrics, validate};
+
+/// The authenticated caller. Cheap to clone; stored in the extensions of the request.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// The services restricted to the scope of the caller.
+    service: Arc<dyn Service>,
+    desk: Arc<Desk>,
+    grant: Grant,
+}
+
+impl Caller {
+    /// Creates the caller for a grant.
+    pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Desk>, grant: Grant) -> Caller {
+        let service = match grant.scope.is_all() {
+            true => service.clone(),
+            false => service.within(grant.scope.clone(), grant.holder.clone()),
+        };
+        Caller { service, desk: desk.clone(), grant }
+    }
+
+    /// Returns the scope of the caller.
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.grant.scope
+    }
+
+    /// Returns the holder of the key.
+    pub(crate) fn holder(&self) -> Holder {
+        self.grant.holder.clone()
+    }
+
+    /// Returns whether the caller has the owner's rights.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.grant.right >= Right::Own
+    }
+
+    /// Returns a future that completes when the key no longer grants this access; `None` if it cannot be revoked.
+    pub(crate) fn revoked(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let (ring, grant) = (self.ring()?, self.grant.clone());
+        Some(async move { ring.revoked(&grant).await })
+    }
+
+    /// Returns the authenticator of the key; `None` if the key cannot be revoked.
+    fn ring(&self) -> Option<Arc<KeyRing>> {
+        self.desk.keys.clone().filter(|_| self.grant.holder != Holder::Owner)
+    }
+
+    /// Cancels background work when the key is revoked.
+    fn end_with_key(&self, begun: Begun) {
+        if let Some(ring) = self.ring() {
+            tokio::spawn(begun.end_with(ring, self.grant.clone(), self.service.clone()));
+        }
+    }
+
+    /// Runs INGEST. Its index job continues after the client disconnects.
+    async fn ingest(&self, call: CorpusCall) -> Result<CorpusReply> {
+        let over = CancellationToken::new();
+        let _when_nobody_waits = over.clone().drop_guard();
+        self.end_with_key(Begun::Ingest(over));
+        self.service.corpus(call).await
+    }
+
+    /// Returns the services, with authorization and admission control.
+    pub(crate) fn service(&self) -> Arc<dyn Service> {
+        Arc::new(self.clone())
+    }
+
+    /// Returns the metrics of the daemon as text.
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        self.may(Right::Own)?;
+        Ok(metrics::text(&self.state().await?, self.service.tokens_embedded(), &self.desk))
+    }
+
+    /// Returns the state of the daemon. Bypasses admission control, so that health checks work under load.
+    pub(crate) async fn state(&self) -> Result<Status> {
+        self.state_with(Certificate::problem).await
+    }
+
+    /// Returns the state for callers without a key, who only see whether all is well. It ignores a certificate due for
+    /// renewal, which concerns the owner, but not one that clients reject.
+    pub(crate) async fn state_for_strangers(&self) -> Result<Status> {
+        self.state_with(Certificate::failure).await
+    }
+
+    async fn state_with(&self, of_certificate: fn(&Certificate) -> Option<String>) -> Result<Status> {
+        self.may(Right::Read)?;
+        let mut status = self.service.status().await?;
+        // Problems of keys and certificate are known here only, and concern the owner.
+        if self.grant.scope.is_all() {
+            status.degraded.extend(self.desk.keys.as_ref().and_then(|it| it.problem()));
+            status.degraded.extend(self.desk.certificate.as_ref().and_then(|it| of_certificate(it)));
+        }
+        Ok(status)
+    }
+
+    fn may(&self, needed: Right) -> Result<()> {
+        if self.grant.right >= needed {
+            return Ok(());
+        }
+        let wanted = match needed {
+            Right::Read | Right::Index => "this key may read but not index",
+            Right::Own => "only the owner's key may do this",
+            Right::Local => "only programs of this user on this machine may do this",
+        };
+        Err(Error::new(ErrorCode::PermissionDenied, wanted).hint("`vic keys` lists the rights of each key"))
+    }
+}
+
+#[async_trait::async_trait]
+impl Service for Caller {
+    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service> {
+        let service = self.service.within(scope.clone(), holder.clone());
+        let grant = Grant { scope, right: self.grant.right, holder };
+        Arc::new(Caller { service, grant, desk: self.desk.clone() })
+    }
+
+    async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(&self.grant.holder, self.service.ask(request)).await
+    }
+
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(&self.grant.holder, self.service.search(request)).await
+    }
+
+    async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+        self.may(Right::Read)?;
+        self.desk.steps(&self.grant.holder, self.service.ask_stream(request)).await
+    }
+
+    async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(&self.grant.holder, self.service.similar(request)).await
+    }
+
+    async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(&self.grant.holder, self.service.grep(request)).await
+    }
+
+    async fn table(&self, request: TableRequest) -> Result<TableResponse> {
+        self.may(Right::Read)?;
+        self.desk.reading(&self.grant.holder, self.service.table(request)).await
+    }
+
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        // INGEST makes the index read folders; every other verb only reads.
+        let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
+        self.may(if ingests { Right::Index } else { Right::Read })?;
+        let reply = match ingests {
+            true => self.ingest(call).await?,
+            false => self.desk.reading(&self.grant.holder, self.service.corpus(call)).await?,
+        };
+        // Do not await in between: work of a key revoked meanwhile would continue.
+        if let Some(id) = key_owned_work::verb(&reply) {
+            self.end_with_key(Begun::Verb(id));
+        }
+        Ok(reply)
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        self.may(Right::Own)?;
+        self.desk.list(&self.grant.holder, self.service.audit(limit)).await
+    }
+
+    async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        self.may(Right::Index)?;
+        validate::index(&request)?;
+        let job = self.service.start_index(request).await?;
+        // As for the verbs: do not await in between.
+        self.end_with_key(Begun::Index(job.job_id.clone()));
+        Ok(job)
+    }
+
+    fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
+        self.may(Right::Read)?;
+        self.service.watch_job(job_id)
+    }
+
+    async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.may(Right::Read)?;
+        self.service.job(job_id).await
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        self.may(Right::Read)?;
+        self.desk.list(&self.grant.holder, self.service.jobs(limit)).await
+    }
+
+    async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.may(Right::Index)?;
+        self.service.cancel_job(job_id).await
+    }
+
+    fn own_jobs(&self) -> Result<Vec<String>> {
+        self.may(Right::Read)?;
+        self.service.own_jobs()
+    }
+
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        // It waits for files anywhere and counts them.
+        self.may(if self.grant.scope.is_all() { Right::Read } else { Right::Own })?;
+        self.service.sync(request).await
+    }
+
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        self.may(Right::Own)?;
+        self.service.pause(request).await
+    }
+
+    async fn resume(&self) -> Result<PauseState> {
+        self.may(Right::Own)?;
+        self.service.resume().await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        self.may(Right::Read)?;
+        self.desk.list(&self.grant.holder, self.state()).await
+    }
+
+    fn tokens_embedded(&self) -> u64 {
+        self.service.tokens_embedded()
+    }
+
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        self.may(Right::Read)?;
+        self.desk.list(&self.grant.holder, self.service.files(filter, limit, offset)).await
+    }
+
+    async fn read(&self, path: &str, place: &Place) -> Result<Document> {
+        self.may(Right::Read)?;
+        self.desk.reading(&self.grant.holder, self.service.read(path, place)).await
+    }
+
+    async fn roots(&self) -> Result<Vec<Root>> {
+        self.may(Right::Read)?;
+        self.desk.list(&self.grant.holder, self.service.roots()).await
+    }
+
+    async fn add_root(&self, path: &str) -> Result<Root> {
+        self.may(Right::Own)?;
+        self.service.add_root(path).await
+    }
+
+    async fn remove_root(&self, path: &str) -> Result<()> {
+        self.may(Right::Own)?;
+        self.service.remove_root(path).await
+    }
+
+    async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
+        self.may(Right::Read)?;
+        self.desk.reading(&self.grant.holder, self.service.embed(texts, query)).await
+    }
+
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        // A tool loop may call any reading tool; only the owner may write.
+        self.may(if request.writes() { Right::Own } else { Right::Read })?;
+        self.desk.question(&self.grant.holder, self.service.graph(request)).await
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        self.may(Right::Read)?;
+        Ok(self
+            .service
+            .assistant()?
+            .held_by(self.grant.holder.clone())
+            .for_right(self.is_owner(), self.grant.right >= Right::Local))
+    }
+
+    async fn shutdown(&self) -> Result<()> {
+        self.may(Right::Own)?;
+        self.service.shutdown().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::serve::fake::FakeService;
+
+    /// Returns the grant of a key for one folder.
+    fn some(right: Right) -> Grant {
+        Grant { scope: Scope::Folders(["/w".into()].into()), right, holder: Holder::Key("ada".into()) }
+    }
+
+    fn caller(right: Right) -> Caller {
+        let service: Arc<dyn Service> = Arc::new(FakeService::new());
+        let grant = if right == Right::Own { Grant::owner() } else { some(right) };
+        Caller::new(&service, &Arc::new(Desk::new(2)), grant)
+    }
+
+    /// Returns which calls succeed: reading, indexing and owning ones.
+    async fn check(right: Right) -> [Vec<bool>; 3] {
+        let it = caller(right);
+        let denied = |error: Error| error.code == ErrorCode::PermissionDenied;
+        let asking = vec![
+            it.ask(AskRequest::default()).await.is_ok(),
+            it.grep(GrepRequest::default()).await.is_ok(),
+            it.table(TableRequest::default()).await.is_ok(),
+            it.status().await.is_ok(),
+            it.jobs(1).await.is_ok(),
+            it.corpus(CorpusCall { verb: "extract".into(), ..CorpusCall::default() }).await.is_ok(),
+        ];
+        let ingest = CorpusCall { verb: " Ingest".into(), ..CorpusCall::default() };
+        let indexing = vec![
+            it.start_index(IndexRequest::default()).await.is_ok(),
+            it.cancel_job("job-1").await.is_ok(),
+            it.corpus(ingest).await.is_ok(),
+        ];
+        let owning = vec![
+            it.audit(1).await.is_ok(),
+            it.add_root("/x").await.is_ok(),
+            it.remove_root("/w").await.is_ok(),
+            it.metrics().await.is_ok(),
+            !it.shutdown().await.is_err_and(denied),
+        ];
+        [asking, indexing, owning]
+    }
+
+    #[tokio::test]
+    async fn each_right_allows_only_its_calls() {
+        let told = |opens: [bool; 3]| [vec![opens[0]; 6], vec![opens[1]; 3], vec![opens[2]; 5]];
+        assert_eq!(check(Right::Read).await, told([true, false, false]));
+        assert_eq!(check(Right::Index).await, told([true, true, false]));
+        assert_eq!(check(Right::Own).await, told([true, true, true]));
+    }
+
+    #[tokio::test]
+    async fn excess_lists_are_rejected_and_state_is_not() {
+        let service = FakeService { latency: Duration::from_secs(3_600), ..FakeService::new() };
+        let service: Arc<dyn Service> = Arc::new(service);
+        let it = Caller::new(&service, &Arc::new(Desk::new(1)), Grant::owner());
+        let tasks: Vec<_> = (0..300)
+            .map(|_| {
+                let it = it.clone();
+                tokio::spawn(async move { it.status().await })
+            })
+            .collect();
+        // The scheduler runs a limited number of tasks at a time.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let refused = tasks.iter().filter(|it| it.is_finished()).count();
+        assert_eq!((it.desk.lists.taken(), it.desk.lists.waiting(), refused), (4, 256, 40));
+        let busy = |error: Error| error.code == ErrorCode::ResourceExhausted;
+        assert!(it.files(FileFilter::default(), 1, 0).await.is_err_and(busy));
+        assert!(it.jobs(1).await.is_err_and(busy));
+        assert!(it.roots().await.is_err_and(busy));
+        assert!(it.audit(1).await.is_err_and(busy));
+        // It is slow, but not rejected.
+        assert!(tokio::time::timeout(Duration::from_millis(20), it.state()).await.is_err());
+        // Questions have a limit of their own.
+        assert_eq!(it.desk.questions.taken(), 0);
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn broken_key_table_is_reported_to_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("keys.json");
+        let keys = Some(Arc::new(KeyRing::new("own", table.clone())));
+        let service: Arc<dyn Service> = Arc::new(FakeService::new());
+        let desk = Arc::new(Desk { keys, ..Desk::new(2) });
+        let told = async |grant: Grant| {
+            let status = Caller::new(&service, &desk, grant).service().status().await.unwrap();
+            status.degraded.iter().filter(|it| it.contains("keys.json") && it.contains("fix it")).count()
+        };
+        assert_eq!(told(Grant::local()).await, 0, "a missing file is no problem");
+        std::fs::write(&table, "[{").unwrap();
+        assert_eq!((told(Grant::local()).await, told(Grant::owner()).await, told(some(Right::Index)).await), (1, 1, 0));
+        std::fs::write(&table, "[]\n").unwrap();
+        assert_eq!(told(Grant::local()).await, 0);
+    }
+
+    #[test]
+    fn scoped_caller_uses_scoped_services() {
+        let service = Arc::new(FakeService::new());
+        let shared: Arc<dyn Service> = service.clone();
+        let desk = Arc::new(Desk::new(1));
+        let grant = some(Right::Read);
+        Caller::new(&shared, &desk, Grant::owner());
+        assert_eq!(*service.narrowed.lock().unwrap(), None);
+        Caller::new(&shared, &desk, grant.clone());
+        assert_eq!(*service.narrowed.lock().unwrap(), Some(grant.scope));
+    }
+}

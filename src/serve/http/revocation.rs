@@ -1,0 +1,191 @@
+//! Ends responses when their key is revoked: answer events, job progress or model output, on every protocol of the TCP
+//! port and without help of the handlers. Each protocol marks the response as incomplete, so that no client takes a part
+//! for the whole.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
+
+use crate::serve::http::error_response::Refusal;
+use crate::serve::http::sse;
+
+/// Completes when the key is revoked.
+type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs a handler while the key is valid. After revocation, a pending response becomes an error. A streamed response ends:
+/// gRPC with UNAUTHENTICATED, events with an error event, any other with a broken connection.
+pub(crate) async fn while_it_opens(
+    revoked: impl Future<Output = ()> + Send + 'static,
+    is_grpc: bool,
+    answer: impl Future<Output = Response>,
+) -> Response {
+    let mut revoked: Revoked = Box::pin(revoked);
+    let response = tokio::select! {
+        biased;
+        response = answer => response,
+        () = &mut revoked => {
+            let refusal = Refusal::revoked();
+            return if is_grpc { refusal.into_grpc() } else { refusal.into_response() };
+        }
+    };
+    // A buffered response is complete and only needs to be sent.
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let form = match is_grpc {
+        true => Form::Grpc,
+        false if sse::is_stream(&response) => Form::Events,
+        false => Form::Bytes,
+    };
+    response.map(|body| Body::new(Ending { body: Some(body), revoked, form }))
+}
+
+/// Format of a streamed response, which decides how it is ended.
+#[derive(Clone, Copy)]
+enum Form {
+    /// gRPC messages, then trailers.
+    Grpc,
+    /// Server-sent events.
+    Events,
+    /// Any other format.
+    Bytes,
+}
+
+impl Form {
+    /// Returns the last frame, in place of the rest.
+    fn farewell(self) -> Result<Frame<Bytes>, axum::Error> {
+        let refusal = Refusal::revoked();
+        match self {
+            Form::Grpc => Ok(Frame::trailers(trailers(refusal))),
+            Form::Events => Ok(Frame::data(sse::last(&refusal))),
+            // HTTP/1.1 closes before the final chunk, HTTP/2 resets the stream.
+            Form::Bytes => Err(axum::Error::new(refusal.into_error())),
+        }
+    }
+}
+
+/// A streamed response body that ends on revocation.
+struct Ending {
+    /// `None` after revocation: dropping the body cancels the work behind it.
+    body: Option<Body>,
+    revoked: Revoked,
+    form: Form,
+}
+
+impl HttpBody for Ending {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let ending = self.get_mut();
+        let Some(body) = &mut ending.body else { return Poll::Ready(None) };
+        if ending.revoked.as_mut().poll(cx).is_pending() {
+            return Pin::new(body).poll_frame(cx);
+        }
+        ending.body = None;
+        Poll::Ready(Some(ending.form.farewell()))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // The body may end early.
+        SizeHint::default()
+    }
+}
+
+/// Returns the trailers of a gRPC error.
+fn trailers(refusal: Refusal) -> HeaderMap {
+    let (head, _) = refusal.into_grpc().into_parts();
+    head.headers.into_iter().filter_map(|(name, value)| Some((name?, value))).filter(|it| is_of_grpc(&it.0)).collect()
+}
+
+fn is_of_grpc(name: &axum::http::HeaderName) -> bool {
+    name.as_str().starts_with("grpc-")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use axum::http::header;
+    use futures::StreamExt;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    const GRPC: &str = "application/grpc";
+    const EVENTS: &str = "text/event-stream";
+    const BYTES: &str = "text/csv";
+
+    /// Returns a response of this type with one chunk and no end, the trigger of the revocation, and a receiver that fails
+    /// when the response is dropped.
+    async fn begun(kind: &'static str) -> (Body, oneshot::Sender<()>, oneshot::Receiver<()>) {
+        let (revoke, revoked) = oneshot::channel::<()>();
+        let (held, dropped) = oneshot::channel::<()>();
+        let first = futures::stream::iter([Ok::<_, std::io::Error>("first")]);
+        let pieces = first.chain(futures::stream::pending()).map(move |it| {
+            let _held = &held;
+            it
+        });
+        let revoked = async move { drop(revoked.await) };
+        let answer = async { ([(header::CONTENT_TYPE, kind)], Body::from_stream(pieces)).into_response() };
+        (while_it_opens(revoked, kind == GRPC, answer).await.into_body(), revoke, dropped)
+    }
+
+    async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+    }
+
+    /// Returns the last frame of such a response when its key is revoked.
+    async fn last(kind: &'static str) -> Result<Frame<Bytes>, axum::Error> {
+        let (mut body, revoke, dropped) = begun(kind).await;
+        assert_eq!(next(&mut body).await.unwrap().unwrap().into_data().unwrap(), "first");
+        revoke.send(()).unwrap();
+        let last = next(&mut body).await.unwrap_or_else(|| panic!("{kind} ends as if it were complete"));
+        assert!(body.is_end_stream() && next(&mut body).await.is_none());
+        assert!(dropped.await.is_err(), "the source of the response is dropped");
+        last
+    }
+
+    #[tokio::test]
+    async fn revoked_grpc_stream_ends_unauthenticated() {
+        assert_eq!(last(GRPC).await.unwrap().into_trailers().unwrap()["grpc-status"], "16");
+    }
+
+    #[tokio::test]
+    async fn revoked_event_stream_ends_with_error_event() {
+        let told = last(EVENTS).await.unwrap().into_data().unwrap();
+        let data = told.strip_prefix(b"event: error\ndata: ").and_then(|it| it.strip_suffix(b"\n\n")).unwrap();
+        let data: serde_json::Value = serde_json::from_slice(data).unwrap();
+        assert_eq!(data["error"]["code"], "unauthenticated", "{data}");
+        assert!(data["error"]["hint"].is_string(), "{data}");
+    }
+
+    #[tokio::test]
+    async fn revoked_byte_stream_breaks_off() {
+        assert!(last(BYTES).await.unwrap_err().to_string().contains("the key no longer grants this"));
+    }
+
+    #[tokio::test]
+    async fn pending_response_is_rejected_on_revocation() {
+        for (is_grpc, status) in [(true, 200), (false, 401)] {
+            let told = while_it_opens(std::future::ready(()), is_grpc, std::future::pending()).await;
+            assert_eq!(told.status().as_u16(), status);
+            assert_eq!(told.headers().get("grpc-status").is_some_and(|it| it == "16"), is_grpc);
+        }
+    }
+
+    #[tokio::test]
+    async fn buffered_response_is_sent_despite_revocation() {
+        let answer = async { "all of it".into_response() };
+        let told = while_it_opens(std::future::ready(()), false, answer).await;
+        assert_eq!(to_bytes(told.into_body(), 100).await.unwrap(), "all of it");
+    }
+}

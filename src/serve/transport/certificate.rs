@@ -1,0 +1,256 @@
+//! The TLS certificate of the TCP port. Short-lived certificates are replaced by a program while the daemon runs, so the
+//! files are reread when they change. If renewal fails, the status reports it before clients reject the old certificate.
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use crate::config::TlsFiles;
+use crate::error::{Error, ErrorCode, Result};
+use crate::serve::transport::certificate_validity::{self, Validity};
+
+/// Poll interval for the files. Watching their folders is not enough: a symbolic link anywhere above them may change.
+const LOOKS: Duration = Duration::from_secs(3);
+/// Delay before reading, because the two files are replaced one after the other.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Stack size of the polling thread, which needs little.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Time before expiry at which a warning starts.
+const NOTICE: TimeDelta = TimeDelta::days(14);
+
+/// Fraction of the validity period: for short-lived certificates, the warning starts when 1/`NOTICE_PART` of it remains.
+const NOTICE_PART: i32 = 3;
+
+/// Returns a TLS acceptor that always serves the current certificate of these files, and that certificate.
+///
+/// # Errors
+/// `FailedPrecondition` when a file cannot be read or parsed, or when certificate and key do not match.
+pub(in crate::serve) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate>)> {
+    let certificate = Certificate::watched(files)?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(Error::internal)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate.clone());
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok((TlsAcceptor::from(Arc::new(config)), certificate))
+}
+
+/// The certificate for new connections.
+pub(crate) struct Certificate {
+    files: TlsFiles,
+    shown: RwLock<Arc<CertifiedKey>>,
+    /// Why the current files are not used.
+    refused: RwLock<Option<String>>,
+}
+
+impl Certificate {
+    /// Reads the files, and rereads them whenever they change.
+    fn watched(files: &TlsFiles) -> Result<Arc<Certificate>> {
+        let seen = stamps(files);
+        let shown = RwLock::new(Arc::new(read(files)?));
+        let certificate = Arc::new(Certificate { files: files.clone(), shown, refused: RwLock::default() });
+        certificate.warn();
+        let weak = Arc::downgrade(&certificate);
+        // A thread of its own, so that a file system that hangs blocks nothing else.
+        let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
+        if let Err(error) = keeper.spawn(move || keep(&weak, seen)) {
+            tracing::warn!(%error, "a new certificate is only loaded at the next start");
+        }
+        Ok(certificate)
+    }
+
+    /// Rereads the files; keeps the old certificate if the new one is unusable.
+    fn renew(&self) {
+        let new = read(&self.files);
+        let refused = new.as_ref().err().map(|error| {
+            let cure = error.hint.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
+            format!("the TCP port keeps its old certificate: {}{cure}", error.message)
+        });
+        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+        match new {
+            Ok(new) if new.cert == self.shown().cert => return,
+            Ok(new) => {
+                *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+                tracing::info!(path = %self.files.certificate.display(), "loaded a new certificate for new connections");
+            }
+            Err(_) => (),
+        }
+        self.warn();
+    }
+
+    /// Returns the problem with its fix: not yet valid, expired or expiring soon, or a new certificate that is unusable.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let of_files = self.refused.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_shown = || problem(&self.files, self.shown().cert.first()?, Utc::now());
+        match (of_files, of_shown()) {
+            (Some(refused), Some(shown)) => Some(format!("{shown}; {refused}")),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Returns the problem only if clients that verify certificates already reject it.
+    pub(crate) fn failure(&self) -> Option<String> {
+        failure(&self.files, self.shown().cert.first()?, Utc::now())
+    }
+
+    fn warn(&self) {
+        if let Some(problem) = self.problem() {
+            tracing::warn!("{problem}");
+        }
+    }
+
+    fn shown(&self) -> Arc<CertifiedKey> {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.shown())
+    }
+}
+
+/// File stamp to detect changes: ctime (seconds, nanoseconds), inode, length; `None` if the file is missing.
+type Stamp = Option<(i64, i64, u64, u64)>;
+
+fn stamps(files: &TlsFiles) -> [Stamp; 2] {
+    [&files.certificate, &files.key].map(|path| {
+        let found = path.metadata().ok()?;
+        Some((found.ctime(), found.ctime_nsec(), found.ino(), found.len()))
+    })
+}
+
+/// Rereads the files when their stamps differ from `seen`, for the lifetime of the certificate.
+fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
+    loop {
+        std::thread::sleep(LOOKS);
+        let Some(certificate) = certificate.upgrade() else { return };
+        let now = stamps(&certificate.files);
+        if now != seen {
+            seen = now;
+            std::thread::sleep(SETTLE);
+            certificate.renew();
+        }
+    }
+}
+
+/// Returns the problem of the server's own certificate at a given time. Issuer certificates are not checked: clients may
+/// know other valid ones.
+fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
+    let Validity { from, until } = certificate_validity::of(certificate)?;
+    let left = until - now;
+    let is_early = now < from;
+    if !is_early && left > NOTICE.min((until - from) / NOTICE_PART) {
+        return None;
+    }
+    let when = if is_early { from } else { until }.format("%Y-%m-%d %H:%M UTC");
+    let told = match left < TimeDelta::zero() {
+        _ if is_early => format!("is not valid before {when}: clients that verify it cannot connect"),
+        true => format!("has expired on {when}: clients that verify it cannot connect"),
+        false => format!("expires on {when}; from then on, clients that verify it cannot connect"),
+    };
+    // A machine without a clock battery may start with a date years ago.
+    let look = if is_early { "check the clock of this machine, or" } else { "" };
+    let [certificate, key] = [&files.certificate, &files.key].map(|it| it.display());
+    let cure = format!("{look}put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
+    Some(format!("the certificate of the TCP port {told} ({cure})"))
+}
+
+/// Like [`problem`], but `None` for an expiry warning.
+fn failure(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
+    problem(files, certificate, now)
+        .filter(|_| certificate_validity::of(certificate).is_some_and(|it| !it.holds_at(now)))
+}
+
+fn read(files: &TlsFiles) -> Result<CertifiedKey> {
+    let wrong = |name: &str, path: &Path, error: &dyn fmt::Display| {
+        Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
+            .hint("both files are PEM; the certificate's file holds the whole chain, the server's own first")
+    };
+    let certificate = |error: &dyn fmt::Display| wrong("VIC_BRIDGE_TLS_CERT", &files.certificate, error);
+    let key = |error: &dyn fmt::Display| wrong("VIC_BRIDGE_TLS_KEY", &files.key, error);
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| certificate(&error))?;
+    if chain.is_empty() {
+        return Err(certificate(&"it holds no certificate"));
+    }
+    let private = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key(&error))?;
+    CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| key(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the problem of a certificate valid for `days`, `seconds` after its end. Checks that it also is a failure,
+    /// unless it is only a warning.
+    fn check(days: i64, seconds: i64) -> Option<String> {
+        let until = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
+        let certificate = certificate_validity::made(until - TimeDelta::days(days), until);
+        let now = until + TimeDelta::seconds(seconds);
+        let (problem, failure) = (problem(&files, &certificate, now), failure(&files, &certificate, now));
+        let is_refused = problem.as_ref().is_some_and(|it| !it.contains("expires on"));
+        assert_eq!(failure, problem.clone().filter(|_| is_refused));
+        problem
+    }
+
+    #[test]
+    fn expiry_warning_starts_14_days_before_end() {
+        const DAY: i64 = 24 * 3_600;
+        assert_eq!(check(365, -14 * DAY - 1), None);
+        for seconds in [-14 * DAY, -1, 0] {
+            let told = check(365, seconds).unwrap();
+            assert!(told.contains("expires on 2027-01-15 08:00 UTC") && told.contains("/w/cert.pem"), "{told}");
+        }
+        for seconds in [1, 1_000 * DAY] {
+            let told = check(365, seconds).unwrap();
+            assert!(told.contains("has expired on 2027-01-15 08:00 UTC") && told.contains("/w/key.pem"), "{told}");
+        }
+    }
+
+    #[test]
+    fn short_lived_certificate_warns_in_last_third() {
+        const DAY: i64 = 24 * 3_600;
+        assert_eq!(check(6, -2 * DAY - 1), None);
+        assert!(check(6, -2 * DAY).unwrap().contains("expires on"));
+    }
+
+    #[test]
+    fn not_yet_valid_certificate_is_reported() {
+        const DAY: i64 = 24 * 3_600;
+        for (days, before) in [(365, 1), (365, 9_000 * DAY), (6, DAY)] {
+            let told = check(days, -days * DAY - before).unwrap();
+            let from = DateTime::from_timestamp(1_800_000_000 - days * DAY, 0).unwrap().format("%Y-%m-%d %H:%M UTC");
+            assert!(told.contains(&format!("is not valid before {from}")) && told.contains("clock"), "{told}");
+            assert!(told.contains("/w/cert.pem") && told.contains("/w/key.pem"), "{told}");
+        }
+        assert_eq!(check(365, -365 * DAY), None, "valid from its first second");
+    }
+
+    #[test]
+    fn unparsable_certificate_has_no_problem() {
+        let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
+        assert_eq!(problem(&files, b"no certificate", Utc::now()), None);
+    }
+}

@@ -1,0 +1,418 @@
+//! Serves both ports: accepts connections and speaks HTTP/1.1 or HTTP/2, whichever the client starts with, over TLS if
+//! there is a certificate. No connection blocks the daemon: idle ones are closed, and at shutdown each lives as long as
+//! its running requests.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{ServiceBuilder, ServiceExt};
+
+use crate::model::Holder;
+use crate::serve::transport::listener::{Listener, Peer, Socket};
+use crate::serve::transport::response_body::Sending;
+
+/// Maximum concurrent requests of one connection; more wait. Limits a single client.
+const MAX_CONCURRENT: usize = 64;
+
+/// Maximum requests of one connection, running or waiting.
+const MAX_STREAMS: u32 = 100;
+
+/// Maximum size of the headers of one request, in bytes. Those of our clients have a few hundred.
+const MAX_HEADERS: u32 = 16 << 10;
+
+/// Maximum number of streams that a client opened and reset before they were accepted; more close the connection.
+const MAX_RESET_STREAMS: usize = 20;
+
+/// Interval of keepalive pings on an idle connection.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Time to answer a keepalive ping.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Timeout of the TLS handshake and of request headers, and idle timeout of HTTP/1.1 connections.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// Limits on connections.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Maximum number of connections. A further one replaces an unauthenticated or idle one, or waits to be accepted if
+    /// there is none.
+    connections: usize,
+    /// How long a response may wait for its reader.
+    stall: Duration,
+}
+
+/// The number of connections stays far below the limit of open files.
+const BOUNDS: Bounds = Bounds { connections: 2_048, stall: Duration::from_secs(30) };
+
+/// Interval of retries to find a connection to close when the limit is reached.
+const FULL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Time to send responses after the last request ended at shutdown.
+const LINGER: Duration = Duration::from_millis(300);
+
+/// Service on a port.
+pub(crate) struct Port {
+    pub(crate) router: Router,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Serves until the shutdown, then until the last connection has closed.
+pub(crate) async fn serve(listener: Listener, port: Port) {
+    serve_within(BOUNDS, listener, port).await;
+}
+
+async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
+    let port = Arc::new(port);
+    let mut connections = JoinSet::new();
+    let mut guests = Guests::default();
+    loop {
+        let full = connections.len() >= bounds.connections;
+        if full {
+            guests.cut_one(bounds.connections);
+        }
+        tokio::select! {
+            () = port.shutdown.cancelled() => break,
+            Some(_) = connections.join_next() => (),
+            // A connection may have become idle meanwhile.
+            () = tokio::time::sleep(FULL_PAUSE), if full => (),
+            (socket, peer) = listener.accept(), if !full => {
+                let pulse = Arc::new(Pulse::default());
+                let handle = connections.spawn(connection(socket, peer, port.clone(), pulse.clone(), bounds.stall));
+                guests.add(handle, pulse, bounds.connections);
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Connections in order of arrival. Without eviction, a client could occupy all of them forever: by idling in HTTP/2, or
+/// without a key by not reading responses.
+#[derive(Default)]
+struct Guests(VecDeque<(AbortHandle, Arc<Pulse>)>);
+
+impl Guests {
+    fn add(&mut self, handle: AbortHandle, pulse: Arc<Pulse>, most: usize) {
+        if self.0.len() >= 2 * most {
+            self.0.retain(|(handle, _)| !handle.is_finished());
+        }
+        self.0.push_back((handle, pulse));
+    }
+
+    /// Closes one connection if there are at least `most`. Chooses the oldest unauthenticated one, else the oldest idle
+    /// one, else the oldest of a key with more than half of all. The newest is exempt, as it had no time to authenticate.
+    fn cut_one(&mut self, most: usize) {
+        self.0.retain(|(handle, _)| !handle.is_finished());
+        if self.0.len() < most {
+            return;
+        }
+        let older = || self.0.iter().take(self.0.len().saturating_sub(1)).map(|it| &it.1);
+        let cut = older().position(|it| !it.is_known()).or_else(|| older().position(|it| it.is_at_rest()));
+        let of_many = || self.greedy().and_then(|key| older().position(|it| it.holder.get() == Some(key)));
+        let cut = cut.or_else(of_many);
+        if let Some((handle, _)) = cut.and_then(|it| self.0.remove(it)) {
+            handle.abort();
+        }
+    }
+}
+
+impl Guests {
+    /// Returns the key with more than half of the connections, if any. The owner may have all of them.
+    fn greedy(&self) -> Option<&Holder> {
+        let mut counts: HashMap<&Holder, usize> = HashMap::new();
+        let keys = self.0.iter().filter_map(|(_, pulse)| pulse.holder.get()).filter(|it| **it != Holder::Owner);
+        keys.for_each(|it| *counts.entry(it).or_default() += 1);
+        counts.into_iter().find(|(_, count)| *count > self.0.len() / 2).map(|(key, _)| key)
+    }
+}
+
+async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Pulse>, stall: Duration) {
+    let patience = Patience { request: HEADER_TIME, reader: stall };
+    match (socket, &port.tls) {
+        (Socket::Unix(stream), _) => {
+            pulse.make_known(Holder::Owner);
+            speak(stream, peer, &port, pulse, None).await;
+        }
+        (Socket::Tcp(stream), None) => speak(stream, peer, &port, pulse, Some(patience)).await,
+        (Socket::Tcp(stream), Some(tls)) => {
+            let handshake = tokio::time::timeout(HEADER_TIME, tls.accept(stream));
+            match port.shutdown.run_until_cancelled(handshake).await {
+                Some(Ok(Ok(stream))) => speak(stream, peer, &port, pulse, Some(patience)).await,
+                Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
+                Some(Err(_)) | None => (),
+            }
+        }
+    }
+}
+
+/// Timeouts for TCP clients.
+struct Patience {
+    /// Until the first request.
+    request: Duration,
+    /// Without reading a response.
+    reader: Duration,
+}
+
+/// Serves one client until it disconnects, or until its running requests end after the shutdown. Closes a connection that
+/// sends no request in time or does not read.
+async fn speak<S>(stream: S, peer: Peer, port: &Port, pulse: Arc<Pulse>, patience: Option<Patience>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(MAX_CONCURRENT)).service(tower::service_fn({
+        let (pulse, router) = (pulse.clone(), port.router.clone());
+        move |mut request: Request<Incoming>| {
+            let (beat, router, sending) = (Beat::new(&pulse), router.clone(), pulse.sending.clone());
+            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(pulse.clone());
+            async move {
+                let _beat = beat;
+                let answer = router.oneshot(request.map(Body::new)).await;
+                answer.map(|it| it.map(|body| sending.send(body)))
+            }
+        }
+    }));
+    let builder = builder();
+    let mut connection =
+        std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        () = pulse.missing(patience) => {
+            tracing::debug!("closed a connection that neither sends nor reads");
+            return;
+        }
+        () = port.shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                outcome = connection => outcome,
+                () = pulse.stopped() => return,
+            }
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "connection error");
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MAX_HEADERS as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_header_list_size(MAX_HEADERS);
+    builder
+}
+
+/// State of a connection: requests so far, running requests, and the holder of the first accepted key.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    holder: OnceLock<Holder>,
+    begun: AtomicUsize,
+    at_work: AtomicUsize,
+    changed: Notify,
+    sending: Arc<Sending>,
+}
+
+impl Pulse {
+    /// Marks the connection as authenticated. The first holder counts, even if a proxy shares the connection.
+    pub(crate) fn make_known(&self, holder: Holder) {
+        self.holder.get_or_init(|| holder);
+    }
+
+    fn is_known(&self) -> bool {
+        self.holder.get().is_some()
+    }
+
+    /// Returns whether no request is running and no response is being sent.
+    fn is_at_rest(&self) -> bool {
+        self.at_work.load(Ordering::Acquire) == 0 && self.sending.is_over()
+    }
+
+    /// Returns when no request arrived in time, or when a response is not read.
+    async fn missing(&self, patience: Option<Patience>) {
+        let Some(patience) = patience else { return std::future::pending().await };
+        let silent = async {
+            tokio::time::sleep(patience.request).await;
+            if self.begun.load(Ordering::Relaxed) > 0 {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = silent => (),
+            () = self.sending.stalled(patience.reader) => (),
+        }
+    }
+
+    /// Returns a short time after the last request ended.
+    async fn stopped(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.at_work.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            changed.await;
+        }
+        tokio::time::sleep(LINGER).await;
+    }
+}
+
+/// Guard of a running request.
+struct Beat(Arc<Pulse>);
+
+impl Beat {
+    fn new(pulse: &Arc<Pulse>) -> Beat {
+        pulse.begun.fetch_add(1, Ordering::Relaxed);
+        pulse.at_work.fetch_add(1, Ordering::Relaxed);
+        Beat(pulse.clone())
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::Release);
+        self.0.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Extension;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Larger than the buffers of a connection.
+    const LARGE: usize = 64 << 20;
+
+    /// Starts a port with these limits; `/key` authenticates the connection.
+    async fn port(bounds: Bounds) -> (std::net::SocketAddr, CancellationToken) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let key = |Extension(pulse): Extension<Arc<Pulse>>| async move { pulse.make_known(Holder::Owner) };
+        let ada = |Extension(pulse): Extension<Arc<Pulse>>| async move {
+            pulse.make_known(Holder::Key("ada".into()));
+            std::future::pending::<()>().await;
+        };
+        let router = Router::new().route("/key", get(key)).route("/", get(|| async {})).route("/ada", get(ada));
+        let router = router.route("/large", get(|| async { vec![0_u8; LARGE] }));
+        let port = Port { router, tls: None, shutdown: shutdown.clone() };
+        tokio::spawn(serve_within(bounds, Listener::Tcp { listener, remote: false }, port));
+        (address, shutdown)
+    }
+
+    /// Sends a request; returns whether it succeeds.
+    async fn asks(stream: &mut TcpStream, path: &str) -> bool {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let mut answer = [0; 12];
+        stream.write_all(request.as_bytes()).await.is_ok()
+            && stream.read_exact(&mut answer).await.is_ok()
+            && answer == *b"HTTP/1.1 200"
+    }
+
+    #[tokio::test]
+    async fn unauthenticated_connection_is_evicted_first() {
+        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let mut friend = TcpStream::connect(address).await.unwrap();
+        assert!(asks(&mut friend, "/key").await);
+        let mut strangers = Vec::new();
+        for _ in 0..20 {
+            let mut stranger = TcpStream::connect(address).await.unwrap();
+            assert!(asks(&mut stranger, "/").await, "each is accepted");
+            strangers.push(stranger);
+        }
+        let mut rest = Vec::new();
+        // The response may still be buffered; then the stream ends.
+        let _reset = strangers[0].read_to_end(&mut rest).await;
+        drop(strangers.split_off(1));
+        assert!(TcpStream::connect(address).await.is_ok());
+        let mut rest = [0; 256];
+        let _headers = friend.read(&mut rest).await.unwrap();
+        assert!(asks(&mut friend, "/").await);
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn idle_authenticated_connection_is_evicted() {
+        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let mut friends = Vec::new();
+        for _ in 0..10 {
+            let mut friend = TcpStream::connect(address).await.unwrap();
+            assert!(asks(&mut friend, "/key").await, "each is accepted");
+            friends.push(friend);
+        }
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn key_with_all_connections_is_evicted() {
+        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let mut greedy = Vec::new();
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /ada HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+            greedy.push(stream);
+            // Let the server learn the holder before the last one connects.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for _ in 0..2 {
+            let mut friend = TcpStream::connect(address).await.unwrap();
+            let asked = tokio::time::timeout(Duration::from_secs(5), asks(&mut friend, "/key")).await;
+            assert!(asked.unwrap(), "another key is accepted");
+        }
+        let mut rest = Vec::new();
+        let _reset = greedy[0].read_to_end(&mut rest).await;
+        assert!(rest.is_empty(), "the oldest was closed without a response");
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn stalled_reader_is_closed_and_slow_reader_served() {
+        let stall = Duration::from_millis(400);
+        let (address, shutdown) = port(Bounds { connections: 3, stall }).await;
+        let connect = || async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            assert!(asks(&mut stream, "/large").await);
+            stream
+        };
+        let (mut silent, mut slow) = (connect().await, connect().await);
+        let begun = std::time::Instant::now();
+        let (mut read, mut piece) = (0, vec![0; LARGE / 20]);
+        while read < LARGE {
+            // The total time exceeds the stall timeout.
+            tokio::time::sleep(stall / 8).await;
+            let length = slow.read(&mut piece).await.unwrap();
+            assert!(length > 0, "cut after {read} bytes");
+            read += length;
+        }
+        assert!(begun.elapsed() > stall);
+        tokio::time::sleep(2 * stall).await;
+        let mut rest = Vec::new();
+        let _reset = silent.read_to_end(&mut rest).await;
+        assert!(rest.len() < LARGE, "{} bytes", rest.len());
+        shutdown.cancel();
+    }
+}

@@ -1,0 +1,7 @@
+//! TODO_DOC
+
+pub(in crate::serve) mod certificate;
+pub(in crate::serve) mod certificate_validity;
+pub(in crate::serve) mod connection;
+pub(in crate::serve) mod listener;
+pub(in crate::serve) mod response_body;

@@ -1,0 +1,304 @@
+//! Size and range checks that every protocol applies before it calls a service. Each error names its field.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::index::resolved;
+use crate::model::{
+    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
+    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, TableRequest, path_of,
+};
+use crate::{ask, planner};
+
+/// Maximum size of a question, in bytes: far beyond what a person types, small enough to parse and embed at once.
+pub(crate) const MAX_QUERY: usize = 32 << 10;
+
+/// Maximum number of hits of one question, as documented in the API.
+const MAX_HITS: u32 = 1_000;
+
+/// Maximum number of lines of one grep, as documented in the API.
+const MAX_LINES: u32 = 10_000;
+
+/// Checks a question.
+pub(crate) fn ask(request: &AskRequest) -> Result<()> {
+    text("query", &request.query)?;
+    range("limit", request.limit, MAX_HITS)?;
+    filters(&request.filters)?;
+    request.plan.as_ref().map_or(Ok(()), plan)
+}
+
+/// Fields of filters and of a plan with restricted values.
+const FILTERS: &[&str] =
+    &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
+const PLAN: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
+
+fn plan(plan: &QueryPlan) -> Result<()> {
+    short("plan.raw_user_text", &plan.raw_user_text)?;
+    planner::validate(plan).map_err(|error| name("plan.l0_filters", FILTERS, name("plan", PLAN, error)))
+}
+
+fn filters(filters: &L0Filters) -> Result<()> {
+    planner::validate_filters(filters).map_err(|error| name("filters", FILTERS, error))
+}
+
+/// Sets the error's field to the one that the librarian's message quotes.
+fn name(parent: &str, fields: &[&str], error: Error) -> Error {
+    let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
+    match (&error.field, quoted) {
+        (None, Some(field)) => {
+            let field = format!("{parent}.{field}");
+            error.field(field)
+        }
+        (_, _) => error,
+    }
+}
+
+/// Checks a search for similar files.
+pub(crate) fn similar(request: &SimilarRequest) -> Result<()> {
+    path("path", &request.path)?;
+    filters(&request.filters)?;
+    range("limit", request.limit, MAX_HITS)
+}
+
+/// Checks a search for lines.
+pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
+    if request.pattern.is_empty() {
+        return Err(Error::invalid("the pattern is empty").field("pattern"));
+    }
+    short("pattern", &request.pattern)?;
+    filters(&request.filters)?;
+    range("limit", request.limit, MAX_LINES)
+}
+
+/// Checks a table query.
+pub(crate) fn table(request: &TableRequest) -> Result<()> {
+    path("path", &request.path)?;
+    let columns = request.aggregates.iter().filter_map(|it| it.column.as_ref());
+    let named = [&request.sheet, &request.filter, &request.group_by, &request.by];
+    named.into_iter().flatten().chain(columns).try_for_each(|it| short("table", it))?;
+    range("top", request.top, MAX_HITS)?;
+    range("limit", request.limit, MAX_HITS)
+}
+
+/// Maximum number of paths of one job, and their total size: a list of jobs includes the paths of each.
+const MAX_PATHS: usize = 1_000;
+const MAX_PATHS_BYTES: usize = 64 << 10;
+
+/// Checks an index request.
+pub(crate) fn index(request: &IndexRequest) -> Result<()> {
+    let paths = &request.paths;
+    paths.iter().try_for_each(|it| path("paths", it))?;
+    if paths.len() > MAX_PATHS || paths.iter().map(String::len).sum::<usize>() > MAX_PATHS_BYTES {
+        let text = format!("more than {MAX_PATHS} paths, or {MAX_PATHS_BYTES} bytes of them, for one job");
+        return Err(Error::invalid(text).field("paths").hint("name the folder they lie in, or begin several jobs"));
+    }
+    Ok(())
+}
+
+/// Maximum timeout of a sync, in seconds; use a job to wait longer.
+const MAX_WAIT: u32 = 3_600;
+
+/// Maximum length of a pause, in seconds: a year. Longer pauses need no end.
+const MAX_PAUSE: u64 = 366 * 24 * 3_600;
+
+/// Checks a sync request.
+pub(crate) fn sync(request: &SyncRequest) -> Result<()> {
+    request.path.as_deref().map_or(Ok(()), |it| path("path", it))?;
+    range("timeout_seconds", request.timeout_seconds, MAX_WAIT)
+}
+
+/// Checks a pause.
+pub(crate) fn pause(request: &PauseRequest) -> Result<()> {
+    match request.seconds {
+        Some(seconds) if !(1..=MAX_PAUSE).contains(&seconds) => {
+            Err(Error::invalid(format!("`seconds` is {seconds}, but must be between 1 and {MAX_PAUSE}"))
+                .field("seconds")
+                .hint("omit it for a pause without end"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Maximum number of files per page: some 5 MiB.
+pub(crate) const MAX_FILES: u32 = 10_000;
+
+/// Default number of files per page.
+const DEFAULT_FILES: u32 = 100;
+
+/// Maximum number of characters per read.
+const MAX_CHARS: u64 = 1_000_000;
+
+/// Default number of characters per read: what a person or a model reads at once.
+const DEFAULT_CHARS: u64 = 20_000;
+
+/// Checks a file list request; returns the filter and the number of files.
+pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
+    range("limit", request.limit, MAX_FILES)?;
+    crate::serve::validate::filters(&request.filters)?;
+    let root = match request.warehouse_root.as_deref() {
+        Some(name) => Some(folder(name).await?),
+        None => None,
+    };
+    let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
+    let name_words = words(&request.words)?;
+    let filter = FileFilter { name_words, state: request.state, ..filter };
+    Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
+}
+
+/// Returns the distinct words that a name must contain.
+fn words(given: &[String]) -> Result<Vec<String>> {
+    let mut words: Vec<String> = Vec::new();
+    for word in given {
+        if word.len() > MAX_QUERY {
+            let text = format!("`words` has a word of {} bytes; the limit is {MAX_QUERY}", word.len());
+            return Err(Error::invalid(text).field("words"));
+        }
+        if word.is_empty() || words.contains(word) {
+            continue;
+        }
+        if words.len() == MAX_NAME_WORDS {
+            let text = format!("`words` has more than {MAX_NAME_WORDS} different words");
+            return Err(Error::invalid(text).field("words").hint("remove some"));
+        }
+        words.push(word.clone());
+    }
+    Ok(words)
+}
+
+/// Resolves an absolute path, as roots are stored resolved. A relative path is below a root.
+async fn folder(name: &str) -> Result<PathBuf> {
+    path("warehouse_root", name)?;
+    let path = path_of(name);
+    Ok(if path.is_absolute() { resolved(&path).await } else { path })
+}
+
+/// Checks a read request; returns the number of characters.
+pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
+    path("path", &request.path)?;
+    match request.max_chars.unwrap_or(DEFAULT_CHARS) {
+        chars @ 1..=MAX_CHARS => Ok(chars),
+        _ => Err(Error::invalid(format!("`max_chars` is not between 1 and {MAX_CHARS}")).field("max_chars")),
+    }
+}
+
+/// Checks a path, which may contain any character of a file name.
+pub(crate) fn path(field: &str, path: &str) -> Result<()> {
+    if path.is_empty() || path.len() > MAX_QUERY || path.contains('\0') {
+        return Err(Error::invalid(format!("`{field}` is empty, too long, or not a path")).field(field));
+    }
+    Ok(())
+}
+
+/// Checks that a text is not blank, not too long, and without control characters.
+pub(crate) fn text(field: &str, text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid(format!("`{field}` is empty")).field(field));
+    }
+    short(field, text)
+}
+
+fn short(field: &str, text: &str) -> Result<()> {
+    if text.len() > MAX_QUERY {
+        return Err(Error::invalid(format!("`{field}` is longer than {MAX_QUERY} bytes")).field(field));
+    }
+    match text.chars().find(|it| it.is_control() && !matches!(it, '\n' | '\r' | '\t')) {
+        Some(found) => {
+            let name = found.escape_unicode();
+            Err(Error::invalid(format!("`{field}` holds the control character `{name}`")).field(field))
+        }
+        None => Ok(()),
+    }
+}
+
+fn range(field: &str, value: Option<u32>, max: u32) -> Result<()> {
+    match value {
+        Some(value) if !(1..=max).contains(&value) => {
+            Err(Error::invalid(format!("`{field}` is not between 1 and {max}")).field(field))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Returns the value, or the default for 0.
+pub(crate) fn bounded(field: &str, value: u32, default: u32, max: u32) -> Result<u32> {
+    match value {
+        0 => Ok(default),
+        value if value <= max => Ok(value),
+        _ => Err(Error::invalid(format!("`{field}` is larger than {max}")).field(field)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::samples;
+
+    fn check(request: AskRequest, field: Option<&str>) {
+        assert_eq!(ask(&request).err().and_then(|it| it.field).as_deref(), field, "{:.80}", format!("{request:?}"));
+    }
+
+    fn question(query: &str) -> AskRequest {
+        AskRequest { query: query.into(), ..AskRequest::default() }
+    }
+
+    #[test]
+    fn blank_long_or_control_questions_are_rejected() {
+        check(question("who?\n\tand why"), None);
+        check(question(&"x".repeat(MAX_QUERY)), None);
+        for query in ["", " \n", "a\u{0}b", "\u{1b}[2J", "\u{9b}2J", &"ä".repeat(100_000)] {
+            check(question(query), Some("query"));
+        }
+    }
+
+    #[test]
+    fn index_paths_are_limited_in_number_and_size() {
+        let of = |paths: Vec<String>| index(&IndexRequest { paths, ..IndexRequest::default() }).map_err(|it| it.field);
+        let field = Err(Some("paths".to_string()));
+        assert_eq!(of(Vec::new()), Ok(()));
+        assert_eq!(of(vec!["/w".into(); MAX_PATHS]), Ok(()));
+        assert_eq!(of(vec!["/w".into(); MAX_PATHS + 1]), field);
+        assert_eq!(of(vec!["/w".repeat(1_000); 40]), field, "too long in all");
+        assert_eq!(of(vec!["/w".into(), String::new()]), field);
+    }
+
+    #[test]
+    fn name_words_are_deduplicated_and_limited_to_16() {
+        let of = |count: usize| (0..count).map(|it| format!("w{it}")).collect::<Vec<_>>();
+        assert_eq!(words(&[of(16), of(16), vec![String::new(); 900]].concat()).unwrap(), of(16));
+        assert_eq!(words(&of(17)).unwrap_err().field.as_deref(), Some("words"));
+    }
+
+    #[test]
+    fn filters_are_bounded_in_number_and_size() {
+        let glob = L0Filters { path_glob: Some("?".repeat(500_000)), ..L0Filters::default() };
+        check(AskRequest { filters: glob, ..question("x") }, Some("filters.path_glob"));
+        let extensions = L0Filters { extensions: vec![".a".into(); 1_001], ..L0Filters::default() };
+        check(AskRequest { filters: extensions, ..question("x") }, Some("filters.extensions"));
+    }
+
+    #[test]
+    fn out_of_range_values_name_their_field() {
+        for (limit, field) in [(0, Some("limit")), (1, None), (1_000, None), (1_001, Some("limit"))] {
+            check(AskRequest { limit: Some(limit), ..question("x") }, field);
+        }
+        let plan = samples::answer("x").query_plan;
+        for (threshold, field) in
+            [(0.0, None), (1.0, None), (1.01, Some("plan.l1_threshold")), (-0.1, Some("plan.l1_threshold"))]
+        {
+            let plan = QueryPlan { l1_threshold: Some(threshold), ..plan.clone() };
+            check(AskRequest { plan: Some(plan), ..question("x") }, field);
+        }
+        let nonsense = QueryPlan { l1_threshold: Some(f64::NAN), ..plan.clone() };
+        check(AskRequest { plan: Some(nonsense), ..question("x") }, Some("plan.l1_threshold"));
+        let deep = QueryPlan { l2_top_k: Some(1_001), ..plan.clone() };
+        check(AskRequest { plan: Some(deep), ..question("x") }, Some("plan.l2_top_k"));
+        let unskilled = QueryPlan { l2_skills: vec!["juggling".into()], ..plan.clone() };
+        check(AskRequest { plan: Some(unskilled), ..question("x") }, Some("plan.l2_skills"));
+        let turned = L0Filters { min_size: Some(2), max_size: Some(1), ..L0Filters::default() };
+        check(AskRequest { filters: turned.clone(), ..question("x") }, Some("filters.min_size"));
+        let plan = QueryPlan { l0_filters: Some(turned), ..plan };
+        check(AskRequest { plan: Some(plan), ..question("x") }, Some("plan.l0_filters.min_size"));
+        let undated = L0Filters { modified_after: Some("soon".into()), ..L0Filters::default() };
+        check(AskRequest { filters: undated, ..question("x") }, Some("filters.modified_after"));
+    }
+}

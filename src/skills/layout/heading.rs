@@ -1,0 +1,79 @@
+//! Headings: short lines in larger letters than the surrounding text.
+
+use crate::model::BlockKind;
+use crate::skills::layout::reading_order::Row;
+use crate::skills::layout::{Find, Page};
+
+/// Longest heading, in characters.
+const MOST_LETTERS: usize = 120;
+/// Smallest ratio of a heading's size to the text's, with sizes from the file.
+const LARGER: f32 = 1.15;
+/// The same with sizes measured on a picture, where boxes of words differ by their letters.
+const LARGER_ON_PICTURE: f32 = 1.4;
+
+/// Finds headings. The largest size on the page is level 1.
+pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+    let Some(usual) = usual_size(page) else { return Vec::new() };
+    let least = usual * if page.measured { LARGER } else { LARGER_ON_PICTURE };
+    let alone = rows.iter().filter_map(|row| match row.pieces[..] {
+        [one] if !taken[one] => Some(one),
+        _ => None,
+    });
+    let headings: Vec<usize> = alone
+        .filter(|at| {
+            let piece = &page.pieces[*at];
+            let letters = piece.text.chars().filter(|it| it.is_alphabetic()).count();
+            let blank = piece.text.contains("____");
+            piece.size >= least && letters >= 3 && !blank && piece.text.chars().count() <= MOST_LETTERS
+        })
+        .collect();
+    let mut sizes: Vec<i32> = headings.iter().map(|at| step(page.pieces[*at].size)).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes.dedup();
+    let heading = |at: usize| {
+        let piece = &page.pieces[at];
+        let level = sizes.iter().position(|it| *it == step(piece.size)).unwrap_or(0) + 1;
+        let kind = BlockKind::Heading(level.min(6) as u8);
+        Find { kind, text: piece.text.clone(), area: piece.clone(), pieces: vec![at] }
+    };
+    let mut finds: Vec<Find> = Vec::with_capacity(headings.len());
+    for at in headings {
+        let next = heading(at);
+        match finds.last_mut() {
+            Some(above) if goes_on(above, &next) => {
+                above.text.push(' ');
+                above.text.push_str(&next.text);
+                above.area.cover(&next.area);
+                above.pieces.extend(next.pieces);
+            }
+            _ => finds.push(next),
+        }
+    }
+    finds
+}
+
+/// Returns whether a heading is the next line of the one above.
+fn goes_on(above: &Find, next: &Find) -> bool {
+    let gap = next.area.top - above.area.bottom;
+    above.kind == next.kind && gap < 0.5 * next.area.size && above.text.chars().count() <= MOST_LETTERS
+}
+
+/// Quantises a size, so that visually equal sizes are equal.
+fn step(size: f32) -> i32 {
+    (size * 2.0).round() as i32
+}
+
+/// Returns the size in which most letters of the page are set.
+fn usual_size(page: &Page) -> Option<f32> {
+    let mut sizes: Vec<(f32, usize)> = page.pieces.iter().map(|it| (it.size, it.text.len())).collect();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total: usize = sizes.iter().map(|it| it.1).sum();
+    let mut letters = 0;
+    sizes
+        .into_iter()
+        .find(|it| {
+            letters += it.1;
+            letters * 2 >= total
+        })
+        .map(|it| it.0)
+}

@@ -1,0 +1,171 @@
+//! Signatures: the signers, the parties they represent, and the dates. Finds blocks of short lines below words like `signed
+//! by`, rules with `Name` or `Date` below them, and signature fields of forms.
+//!
+//! Ink on a line is not detected; only the words around it are returned.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::model::BlockKind;
+use crate::skills::layout::reading_order::{Row, corridors, rows as rows_of};
+use crate::skills::layout::signer::{Line, signer};
+use crate::skills::layout::{FieldKind, Find, Page, Piece, around, key_values};
+
+/// Words that begin a signature block, in a short line.
+static BEGINS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = r"(?i)^\W*(signed\b|signatures?\b|signature of|in witness whereof|for and on behalf of|on behalf of|authori[sz]ed signat|executed (?:by|as)|unterschrift|unterzeichnet|signé|signatures? des)";
+    Regex::new(words).expect("a constant")
+});
+/// Words beside or below a signature line.
+static PARTS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = r"(?i)^\W*(name|print(?:ed)? name|title|position|date|dated|place|by|witness|its|signature|signed|for|datum|ort|fait à|le)\b";
+    Regex::new(words).expect("a constant")
+});
+/// A typed signature line.
+static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
+
+/// First line of a block without a name.
+const NOBODY: &str = "Signatures";
+/// Words for a signature anywhere in a line to fill in.
+static SIGN_HERE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
+
+/// Longest line of a block, in characters; a longer one is a clause about signatures.
+const SHORT: usize = 70;
+/// Largest gap within a block, in lines: the space for ink is about three lines high.
+const MOST_GAP: f32 = 6.0;
+/// Largest number of rows in a block.
+const MOST_ROWS: usize = 24;
+/// Number of rows with a part that make a block without an opening word.
+const PARTS_ALONE: usize = 2;
+
+/// Finds signature blocks and signature fields.
+pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+    let mut finds = Vec::new();
+    let mut next = 0;
+    while next < rows.len() {
+        let end = block_end(page, rows, next, taken);
+        if end > next {
+            let pieces: Vec<usize> = rows[next..end].iter().flat_map(|it| &it.pieces).copied().collect();
+            finds.push(all_who_sign(page, pieces));
+        }
+        next = end.max(next + 1);
+    }
+    finds.extend(fields(page));
+    finds
+}
+
+/// Returns the end (exclusive) of the block that begins at this row; the same row if none begins.
+fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
+    let text = |row: &Row| row.pieces.iter().map(|it| page.pieces[*it].text.as_str()).collect::<Vec<_>>();
+    let is_short = |row: &Row| text(row).iter().all(|it| it.chars().count() <= SHORT);
+    let is_free = |row: &Row| row.pieces.iter().all(|it| !taken[*it]);
+    let has = |row: &Row, what: &Regex| text(row).iter().any(|it| what.is_match(it));
+    let first = &rows[begin];
+    let begins = has(first, &BEGINS) && is_short(first);
+    let is_line = text(first).iter().all(|it| LINE.is_match(it) && !it.contains(char::is_alphanumeric));
+    let may_begin =
+        begins || is_line || has(first, &LINE) || (has(first, &PARTS) && is_short(first) && is_on_rule(page, first));
+    if !may_begin || !is_free(first) {
+        return begin;
+    }
+    let mut end = begin + 1;
+    while end < rows.len().min(begin + MOST_ROWS) {
+        let (above, row) = (&rows[end - 1].area, &rows[end]);
+        let gap = row.area.top - above.bottom;
+        if gap > MOST_GAP * above.height().max(row.area.height()) || !is_short(row) || !is_free(row) {
+            break;
+        }
+        end += 1;
+    }
+    let named = rows[begin..end].iter().filter(|row| has(row, &PARTS)).count();
+    let parts = rows[begin..end].iter().filter(|row| has(row, &PARTS) || has(row, &LINE)).count();
+    // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
+    let enough = match (begins, is_line) {
+        (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
+        // Names below a signature line need no label.
+        (false, true) => end - begin >= 2,
+        (false, false) => named >= PARTS_ALONE || (has(first, &LINE) && has(first, &SIGN_HERE)),
+    };
+    if enough { end } else { begin }
+}
+
+/// Returns whether a row stands right below a horizontal rule.
+fn is_on_rule(page: &Page, row: &Row) -> bool {
+    page.rules.iter().any(|rule| {
+        let level = rule.right - rule.left > 40.0 && rule.bottom - rule.top < 3.0;
+        let near = row.area.top - rule.bottom;
+        level && near > -3.0 && near < row.area.height() && rule.left < row.area.right && row.area.left < rule.right
+    })
+}
+
+/// Creates one block for all signers side by side. Its first line names them, which answers most questions.
+fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
+    let (head, body) = head_and_body(page, &pieces);
+    let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
+    let mut stretches: Vec<_> = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
+    let gaps = corridors(&mut stretches);
+    let wide: Vec<f32> = gaps.into_iter().filter(|it| it.end - it.start > 1.5 * size).map(|it| it.start).collect();
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); wide.len() + 1];
+    for at in &body {
+        let column = wide.iter().filter(|gap| page.pieces[*at].left > **gap).count();
+        groups[column].push(*at);
+    }
+    // Labels beside their values look like columns too, but are not several signers.
+    let several = groups.len() > 1 && groups.iter().all(|it| it.len() > 1 && is_signer(page, it));
+    if !several {
+        groups = vec![body];
+    }
+    let groups: Vec<Vec<Line>> = groups.iter().map(|it| lines(page, it)).collect();
+    let names: Vec<String> = groups.iter().filter_map(|it| signer(it)).collect();
+    let first = if names.is_empty() { NOBODY.to_string() } else { format!("Signed by: {}", names.join("; ")) };
+    let head = lines(page, &head);
+    let rest = head.iter().chain(groups.iter().flatten()).map(|it| it.text.clone());
+    let text = std::iter::once(first).chain(rest).collect::<Vec<_>>().join("\n");
+    let area = around(pieces.iter().map(|it| &page.pieces[*it]));
+    Find { kind: BlockKind::Metadata, text, area, pieces }
+}
+
+/// Splits a block into the lines above all signers, i.e. the first lines with a single piece, and the rest.
+fn head_and_body(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
+    let rows = rows_of(&copies);
+    let alone = rows.iter().take_while(|it| it.pieces.len() == 1).count();
+    let alone = if alone == rows.len() { 0 } else { alone };
+    let numbers = |rows: &[Row]| rows.iter().flat_map(|it| &it.pieces).map(|it| pieces[*it]).collect();
+    (numbers(&rows[..alone]), numbers(&rows[alone..]))
+}
+
+fn is_signer(page: &Page, pieces: &[usize]) -> bool {
+    let marks = [&*PARTS, &*BEGINS, &*LINE];
+    pieces.iter().any(|it| marks.iter().any(|mark| mark.is_match(&page.pieces[*it].text)))
+}
+
+/// Returns the lines of a block, row by row, without the signature lines.
+fn lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
+    let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
+    let mut lines = Vec::new();
+    let mut below_rule = false;
+    for row in rows_of(&copies) {
+        let words: Vec<&str> = row.pieces.iter().map(|it| copies[*it].text.as_str()).collect();
+        if words.iter().any(|it| it.contains(char::is_alphanumeric)) {
+            lines.push(Line { text: words.join(" "), below_rule: below_rule || is_on_rule(page, &row) });
+            below_rule = false;
+        } else {
+            below_rule = words.iter().any(|it| LINE.is_match(it));
+        }
+    }
+    lines
+}
+
+/// Finds the signature fields of a form.
+fn fields(page: &Page) -> Vec<Find> {
+    let signed = page.fields.iter().filter(|it| it.kind == FieldKind::Signature);
+    let find = |field: &crate::skills::layout::Field| {
+        let label = key_values::label_of(page, &field.place).unwrap_or(field.name.as_str());
+        let text = format!("Signature field: {label}");
+        Find { kind: BlockKind::Metadata, text, area: field.place.clone(), pieces: Vec::new() }
+    };
+    signed.map(find).collect()
+}

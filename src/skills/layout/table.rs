@@ -1,0 +1,207 @@
+//! Tables: cells between rules, or pieces aligned in columns over at least three rows.
+
+use crate::model::BlockKind;
+use crate::skills::layout::reading_order::{Row, corridors};
+use crate::skills::layout::{Find, Page, Piece, Rule, around};
+
+/// Smallest number of rows; fewer may be aligned by chance.
+const LEAST_ROWS: usize = 3;
+/// Mean length of cells, in letters, from which a column is running text.
+const TEXT_LETTERS: usize = 32;
+/// Distance up to which the ends of rules meet, in points.
+const TOUCH: f32 = 3.0;
+/// Largest number of cells; more are a crossword.
+const MOST_CELLS: usize = 20_000;
+
+/// Finds tables: those with rules first, since their cells are certain.
+pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+    let mut used = taken.to_vec();
+    let mut finds = Vec::new();
+    for group in touching(&page.rules) {
+        finds.extend(ruled(page, &group, &used));
+        finds.iter().flat_map(|it| &it.pieces).for_each(|at| used[*at] = true);
+    }
+    finds.extend(aligned(page, rows, &used));
+    finds
+}
+
+/// Groups rules that touch each other, by the boxes around the groups.
+fn touching(rules: &[Rule]) -> Vec<Vec<Rule>> {
+    let mut groups: Vec<(Rule, Vec<Rule>)> = Vec::new();
+    for rule in rules {
+        let mut area = *rule;
+        let mut members = vec![*rule];
+        // Joining may bring groups together that were apart.
+        while let Some(at) = groups.iter().position(|(other, _)| meets(other, &area)) {
+            let (other, more) = groups.swap_remove(at);
+            members.extend(more);
+            area = Rule {
+                left: area.left.min(other.left),
+                top: area.top.min(other.top),
+                right: area.right.max(other.right),
+                bottom: area.bottom.max(other.bottom),
+            };
+        }
+        groups.push((area, members));
+    }
+    groups.into_iter().map(|it| it.1).collect()
+}
+
+fn meets(a: &Rule, b: &Rule) -> bool {
+    a.left <= b.right + TOUCH && b.left <= a.right + TOUCH && a.top <= b.bottom + TOUCH && b.top <= a.bottom + TOUCH
+}
+
+/// Puts pieces into the grid of these rules.
+fn ruled(page: &Page, rules: &[Rule], used: &[bool]) -> Option<Find> {
+    let upright = |it: &&Rule| it.bottom - it.top > it.right - it.left;
+    let (uprights, levels): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(upright);
+    let columns = distinct(uprights.iter().map(|it| (it.left + it.right) / 2.0));
+    let lines = distinct(levels.iter().map(|it| (it.top + it.bottom) / 2.0));
+    let (width, height) = (columns.len().saturating_sub(1), lines.len().saturating_sub(1));
+    if width < 2 || height < 2 || width * height > MOST_CELLS {
+        return None;
+    }
+    let place = |edges: &[f32], at: f32| edges.windows(2).position(|it| it[0] <= at && at < it[1]);
+    let mut cells = vec![vec![String::new(); width]; height];
+    let mut pieces = Vec::new();
+    // Top to bottom, so that the lines of a cell come in order.
+    let mut numbers: Vec<usize> = (0..page.pieces.len()).filter(|it| !used[*it]).collect();
+    numbers.sort_by(|a, b| page.pieces[*a].top.total_cmp(&page.pieces[*b].top));
+    for number in numbers {
+        let piece = &page.pieces[number];
+        if let (Some(row), Some(column)) = (place(&lines, piece.middle()), place(&columns, piece.centre())) {
+            add(&mut cells[row][column], &piece.text);
+            pieces.push(number);
+        }
+    }
+    let area = Piece {
+        left: *columns.first()?,
+        top: *lines.first()?,
+        right: *columns.last()?,
+        bottom: *lines.last()?,
+        ..Piece::default()
+    };
+    cells.retain(|row| row.iter().any(|it| !it.is_empty()));
+    let filled = cells.iter().flatten().filter(|it| !it.is_empty()).count();
+    // A frame with words in it is no table.
+    (cells.len() >= 2 && filled >= 4).then(|| table(&cells, area, pieces))
+}
+
+/// Sorts edges and merges those closer than [`TOUCH`].
+fn distinct(edges: impl Iterator<Item = f32>) -> Vec<f32> {
+    let mut edges: Vec<f32> = edges.collect();
+    edges.sort_by(f32::total_cmp);
+    edges.dedup_by(|a, b| *a - *b < TOUCH);
+    edges
+}
+
+fn add(cell: &mut String, text: &str) {
+    if !cell.is_empty() {
+        cell.push(' ');
+    }
+    cell.push_str(text);
+}
+
+fn table(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> Find {
+    // A bar in a cell would look like a cell border.
+    let line = |row: &Vec<String>| row.iter().map(|it| it.replace('|', "/")).collect::<Vec<_>>().join(" | ");
+    let text = cells.iter().map(line).collect::<Vec<_>>().join("\n");
+    Find { kind: BlockKind::Table, text, area, pieces }
+}
+
+/// Finds runs of rows with pieces that leave the same white stripes.
+fn aligned(page: &Page, rows: &[Row], used: &[bool]) -> Vec<Find> {
+    let mut finds = Vec::new();
+    let free: Vec<(&Row, Vec<usize>)> =
+        rows.iter().map(|row| (row, row.pieces.iter().copied().filter(|it| !used[*it]).collect())).collect();
+    let mut begin = 0;
+    while begin < free.len() {
+        if free[begin].1.len() < 2 {
+            begin += 1;
+            continue;
+        }
+        let end = run_end(page, &free, begin);
+        finds.extend(aligned_table(page, &free[begin..end]));
+        begin = end;
+    }
+    finds
+}
+
+/// Returns the end (exclusive) of the table that begins at `begin`: each row is near the one above and is cut by the same
+/// stripes. A row of one piece continues a cell if it lies in one column.
+fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
+    let mut end = begin + 1;
+    while end < free.len() {
+        let (above, row) = (&free[end - 1].0.area, &free[end].0.area);
+        let gap = row.top - above.bottom;
+        if gap > 1.8 * above.height().max(row.height()) || free[end].1.is_empty() {
+            break;
+        }
+        let before = stripes(page, &free[begin..end]).len();
+        let after = stripes(page, &free[begin..=end]).len();
+        if after == 0 || after < before {
+            break;
+        }
+        end += 1;
+    }
+    while end > begin + 1 && free[end - 1].1.len() < 2 {
+        end -= 1;
+    }
+    end
+}
+
+/// Returns the beginnings of the white stripes between the pieces of these rows.
+fn stripes(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Vec<f32> {
+    let pieces = rows.iter().flat_map(|(_, pieces)| pieces.iter().map(|it| &page.pieces[*it]));
+    let mut stretches: Vec<_> = pieces.clone().map(|it| it.left..it.right).collect();
+    let size = pieces.map(|it| it.size).fold(0.0, f32::max);
+    corridors(&mut stretches).into_iter().filter(|it| it.end - it.start >= 0.6 * size).map(|it| it.start).collect()
+}
+
+fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
+    let stripes = stripes(page, rows);
+    let full = rows.iter().filter(|(_, pieces)| pieces.len() > 1).count();
+    if full < LEAST_ROWS || stripes.is_empty() {
+        return None;
+    }
+    let mut cells: Vec<Vec<String>> = Vec::new();
+    let mut pieces = Vec::new();
+    for (_, row) in rows {
+        let mut line = vec![String::new(); stripes.len() + 1];
+        for at in row {
+            let column = stripes.iter().filter(|stripe| page.pieces[*at].left > **stripe).count();
+            add(&mut line[column], &page.pieces[*at].text);
+            pieces.push(*at);
+        }
+        match (row.len(), cells.last_mut()) {
+            // The continuation of a cell above.
+            (1, Some(above)) if line[0].is_empty() => {
+                above
+                    .iter_mut()
+                    .zip(&line)
+                    .filter(|(_, more)| !more.is_empty())
+                    .for_each(|(cell, more)| add(cell, more));
+            }
+            _ => cells.push(line),
+        }
+    }
+    (!is_running_text(&cells) && !is_list_of_labels(&cells))
+        .then(|| table(&cells, around(pieces.iter().map(|it| &page.pieces[*it])), pieces))
+}
+
+/// Returns whether the cells are prose in columns: they are aligned too, but their lines are long.
+fn is_running_text(cells: &[Vec<String>]) -> bool {
+    let columns = cells.first().map_or(0, Vec::len);
+    let long = (0..columns).filter(|column| {
+        let filled: Vec<usize> =
+            cells.iter().map(|row| row[*column].chars().count()).filter(|letters| *letters > 0).collect();
+        filled.iter().sum::<usize>() >= TEXT_LETTERS * filled.len().max(1)
+    });
+    long.count() * 2 > columns || columns < 2
+}
+
+/// Returns whether the rows are labels with values, which are a list of facts.
+fn is_list_of_labels(cells: &[Vec<String>]) -> bool {
+    let labels = cells.iter().filter(|row| row[0].ends_with(':')).count();
+    cells.first().is_some_and(|row| row.len() == 2) && labels * 2 >= cells.len()
+}

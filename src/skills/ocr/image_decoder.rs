@@ -1,0 +1,237 @@
+//! Decodes image files into pixels: with limits checked before decoding, upright as a viewer shows them, on white.
+//!
+//! The size of an image is checked before its pixels are decoded. Formats that [`rows`] decodes row by row are never whole
+//! in memory; others are, until they are shrunk.
+
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits, RgbImage};
+
+use crate::model::{ExtractFailure, Reason};
+use crate::skills::ocr::row_decoder;
+
+/// Largest number of pixels decoded: an A3 page at 600 dpi has 70 million.
+const MAX_PIXELS: u64 = 100_000_000;
+/// The same limit for a progressive JPEG: its coefficients are in memory beside the pixels, up to six bytes for each.
+const MAX_PIXELS_OF_PASSES: u64 = 32_000_000;
+/// Memory limit of a decoder; a page of [`MAX_PIXELS`] in full colour fits.
+pub(super) const MAX_DECODER_BYTES: u64 = 320 << 20;
+/// Longest side of the result, in pixels: A4 at 340 dpi. Small print is legible far below that.
+pub(super) const MAX_SIDE: u32 = 4_000;
+/// Pages of one TIFF file that are counted. Real ones are faxes of some dozens; a longer chain is a loop.
+const MAX_PAGES: u32 = 2_000;
+
+/// Returns the number of pages of an image file: 1, unless it is a TIFF with more.
+pub fn pages(bytes: &[u8]) -> u32 {
+    page_offsets(bytes).map_or(1, |offsets| (offsets.len() as u32).max(1))
+}
+
+/// Decodes one page (0-based) of an image file: rotated as its EXIF says, transparency on white, 8 bits a channel, the
+/// longest side at most 4,000 pixels.
+///
+/// # Errors
+/// [`Reason::UnsupportedType`] for formats that are not compiled in, [`Reason::TooLarge`] for more than 100 million
+/// pixels, [`Reason::Damaged`] for everything else.
+pub fn decode(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
+    if let Some((picture, orientation)) = row_decoder::read(bytes, page)? {
+        let mut picture = DynamicImage::from(picture);
+        picture.apply_orientation(orientation);
+        return Ok(picture.into_rgb8());
+    }
+    if page == 0 {
+        return whole(bytes);
+    }
+    let offset = page_offsets(bytes).and_then(|offsets| offsets.get(page as usize).copied());
+    let offset = offset.ok_or_else(|| failure(Reason::Damaged, format!("there is no page {}", page + 1)))?;
+    // The decoder supports only the first page, to which the file header points; so the header is changed.
+    let mut copy = bytes.to_vec();
+    let head = if bytes[0] == b'I' { offset.to_le_bytes() } else { offset.to_be_bytes() };
+    copy[4..8].copy_from_slice(&head);
+    whole(&copy)
+}
+
+/// Decodes the whole first page, and then shrinks it.
+pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
+    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+    let mut reader = reader.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_DECODER_BYTES);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().map_err(|error| refused(&error))?;
+    let (width, height) = decoder.dimensions();
+    check_extent(width, height)?;
+    if u64::from(width) * u64::from(height) > MAX_PIXELS_OF_PASSES && is_in_passes(bytes) {
+        return Err(failure(Reason::TooLarge, format!("the progressive JPEG has {width} x {height} pixels")));
+    }
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| refused(&error))?;
+    if width.max(height) > MAX_SIDE {
+        // Before the conversion to colour: a large bilevel page takes a third of the memory.
+        picture = picture.thumbnail(MAX_SIDE, MAX_SIDE);
+    }
+    picture.apply_orientation(orientation);
+    Ok(on_white(picture))
+}
+
+/// Returns whether a file is a progressive JPEG.
+fn is_in_passes(bytes: &[u8]) -> bool {
+    let mut rest = bytes.strip_prefix(b"\xFF\xD8").unwrap_or_default();
+    // Each marker is followed by the length of its segment, until the pixels begin.
+    while let [0xFF, marker, high, low, ..] = *rest {
+        match marker {
+            0xC2 | 0xC6 | 0xCA | 0xCE => return true,
+            0xC0..=0xCF if ![0xC4, 0xC8, 0xCC].contains(&marker) => return false,
+            0xFF => rest = &rest[1..],
+            _ => rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default(),
+        }
+    }
+    false
+}
+
+/// Rejects images without pixels, or with too many.
+pub(super) fn check_extent(width: u32, height: u32) -> Result<(), ExtractFailure> {
+    match u64::from(width) * u64::from(height) {
+        0 => Err(failure(Reason::Damaged, "the image has no pixels")),
+        1..=MAX_PIXELS => Ok(()),
+        _ => Err(failure(Reason::TooLarge, format!("the image has {width} x {height} pixels"))),
+    }
+}
+
+/// Blends a transparent image with white.
+fn on_white(picture: DynamicImage) -> RgbImage {
+    if !picture.color().has_alpha() {
+        return picture.into_rgb8();
+    }
+    let picture = picture.into_rgba8();
+    let mut paper = RgbImage::new(picture.width(), picture.height());
+    for (to, from) in paper.pixels_mut().zip(picture.pixels()) {
+        let [red, green, blue, alpha] = from.0.map(u32::from);
+        to.0 = [red, green, blue].map(|it| ((it * alpha + 255 * (255 - alpha) + 127) / 255) as u8);
+    }
+    paper
+}
+
+fn refused(error: &ImageError) -> ExtractFailure {
+    let reason = match error {
+        ImageError::Unsupported(_) => Reason::UnsupportedType,
+        ImageError::Limits(_) => Reason::TooLarge,
+        _ => Reason::Damaged,
+    };
+    failure(reason, error.to_string())
+}
+
+pub(super) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
+    ExtractFailure { reason, detail: detail.into() }
+}
+
+/// Returns the offset of each page's directory in a TIFF; `None` for other files.
+fn page_offsets(bytes: &[u8]) -> Option<Vec<u32>> {
+    let little = match bytes.get(..4)? {
+        b"II*\0" => true,
+        b"MM\0*" => false,
+        _ => return None,
+    };
+    let short = |at: usize| {
+        let pair: [u8; 2] = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
+    };
+    let long = |at: usize| {
+        let four: [u8; 4] = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
+    };
+    let mut offsets: Vec<u32> = Vec::new();
+    let mut next = long(4)?;
+    while next != 0 && offsets.len() < MAX_PAGES as usize && !offsets.contains(&next) {
+        let Some(entries) = short(next as usize) else { break };
+        offsets.push(next);
+        next = long(next as usize + 2 + 12 * usize::from(entries)).unwrap_or(0);
+    }
+    Some(offsets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::{ImageFormat, Luma, Rgba};
+
+    fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
+    }
+
+    fn check(picture: impl Into<DynamicImage>, format: ImageFormat, expect: [u8; 3]) {
+        let decoded = decode(&encoded(&picture.into(), format), 0).unwrap();
+        assert_eq!(decoded.get_pixel(0, 0).0, expect);
+    }
+
+    #[test]
+    fn transparency_is_white_and_depth_is_8_bits() {
+        check(image::RgbaImage::from_pixel(2, 2, Rgba([0, 0, 0, 0])), ImageFormat::Png, [255; 3]);
+        check(image::RgbaImage::from_pixel(2, 2, Rgba([255, 0, 0, 128])), ImageFormat::Png, [255, 127, 127]);
+        check(image::ImageBuffer::from_pixel(2, 2, Luma([0x80FFu16])), ImageFormat::Png, [128; 3]);
+        check(image::GrayImage::from_pixel(2, 2, Luma([7])), ImageFormat::Bmp, [7; 3]);
+    }
+
+    #[test]
+    fn photo_is_rotated_by_exif_orientation() {
+        let field =
+            exif::Field { tag: exif::Tag::Orientation, ifd_num: exif::In::PRIMARY, value: exif::Value::Short(vec![6]) };
+        let mut writer = exif::experimental::Writer::new();
+        writer.push_field(&field);
+        let mut tiff = Cursor::new(Vec::new());
+        writer.write(&mut tiff, false).unwrap();
+        let jpeg = encoded(&image::RgbImage::new(30, 20).into(), ImageFormat::Jpeg);
+        let segment = [b"Exif\0\0".as_slice(), tiff.get_ref()].concat();
+        let length = (segment.len() as u16 + 2).to_be_bytes();
+        let bytes = [&jpeg[..2], &[0xFF, 0xE1], &length, &segment, &jpeg[2..]].concat();
+        assert_eq!(decode(&bytes, 0).unwrap().dimensions(), (20, 30));
+    }
+
+    #[test]
+    fn oversized_picture_is_refused_before_decoding() {
+        // The head of a PNG of 60,000 x 60,000 pixels, with its checksum.
+        let mut bytes = encoded(&image::GrayImage::new(1, 1).into(), ImageFormat::Png);
+        bytes[16..20].copy_from_slice(&60_000u32.to_be_bytes());
+        bytes[20..24].copy_from_slice(&60_000u32.to_be_bytes());
+        let mut sum = flate2::Crc::new();
+        sum.update(&bytes[12..29]);
+        bytes[29..33].copy_from_slice(&sum.sum().to_be_bytes());
+        assert_eq!(decode(&bytes, 0).unwrap_err().reason, Reason::TooLarge);
+    }
+
+    #[test]
+    fn progressive_jpeg_has_lower_pixel_limit() {
+        let jpeg = encoded(&image::RgbImage::new(16, 16).into(), ImageFormat::Jpeg);
+        assert!(!is_in_passes(&jpeg) && !is_in_passes(b"\xFF\xD8\xFF") && !is_in_passes(b"no picture"));
+        let frame = jpeg.windows(2).position(|it| it == [0xFF, 0xC0]).unwrap();
+        let of_passes = |side: u16| {
+            let mut bytes = jpeg.clone();
+            bytes[frame + 1] = 0xC2;
+            bytes[frame + 5..frame + 9].copy_from_slice(&[side.to_be_bytes(); 2].concat());
+            decode(&bytes, 0).err()
+        };
+        assert!(is_in_passes(&[&jpeg[..frame], &[0xFF, 0xFF, 0xC2, 0, 8]].concat()));
+        let failed = of_passes(6_000).unwrap();
+        assert!(failed.reason == Reason::TooLarge && failed.detail.contains("progressive"), "{failed:?}");
+        assert!(of_passes(5_000).is_none_or(|it| it.reason != Reason::TooLarge));
+    }
+
+    #[test]
+    fn invalid_image_is_damaged_or_unsupported() {
+        let whole = encoded(&image::GrayImage::new(9, 9).into(), ImageFormat::Png);
+        assert_eq!(decode(&whole[..40], 0).unwrap_err().reason, Reason::Damaged);
+        assert_eq!(decode(b"no picture", 0).unwrap_err().reason, Reason::UnsupportedType);
+        assert_eq!(decode(b"", 3).unwrap_err().reason, Reason::Damaged);
+        assert_eq!((pages(b""), pages(b"no picture"), pages(&whole)), (1, 1, 1));
+    }
+
+    #[test]
+    fn cyclic_page_chain_ends() {
+        // One directory without entries, at byte 8, followed by itself.
+        let bytes = b"II*\0\x08\0\0\0\0\0\x08\0\0\0";
+        assert_eq!(pages(bytes), 1);
+        assert!(decode(bytes, 0).is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! The lines of a page in reading order, and their conversion to document blocks.
+
+use crate::extract::{CUT, join_cut_words};
+use crate::model::{Anchor, Block, BlockKind, Region};
+use crate::skills::ocr::orientation::Piece;
+use crate::skills::ocr::reading_order::Extent;
+use crate::skills::ocr::text_box::{Point, Slab};
+use crate::skills::ocr::{detect, reading_order};
+
+/// Text read with less confidence comes from a picture or a speck, and is dropped.
+const MIN_CONFIDENCE: f32 = 0.5;
+
+/// A line of text. Words far apart in one row, as on a receipt, are one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OcrLine {
+    /// Its text; never empty.
+    pub text: String,
+    /// Mean probability of its characters, 0.5 to 1.
+    pub confidence: f32,
+    /// Its region on the page as given, before any turning.
+    pub region: Region,
+    /// Number of its paragraph, from 0 in reading order.
+    pub block: u32,
+    /// The pieces it is made of, left to right, each with its region: the gaps between them reveal table columns.
+    pub parts: Vec<(String, Region)>,
+}
+
+/// The text read on a page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OcrPage {
+    /// Its lines in reading order.
+    pub lines: Vec<OcrLine>,
+    /// How far the page was turned clockwise before it was read: 0, 90, 180 or 270.
+    pub rotation_degrees: u16,
+    /// Width of the picture in pixels, as given.
+    pub width: u32,
+    /// Height of the picture in pixels, as given.
+    pub height: u32,
+}
+
+impl OcrPage {
+    /// Returns the lines, each ended by a line break, with a blank line between paragraphs.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut block = 0;
+        for line in &self.lines {
+            if line.block != block && !text.is_empty() {
+                text.push('\n');
+            }
+            block = line.block;
+            text.push_str(&line.text);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Returns the paragraphs as blocks of page `page` (1-based; `None` for files without pages), each with its region.
+    /// Words split at the end of a line are joined.
+    pub fn to_blocks(&self, page: Option<u32>) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for lines in self.lines.chunk_by(|a, b| a.block == b.block) {
+            let mut text = String::new();
+            for line in lines {
+                append(&mut text, &line.text);
+            }
+            let region = lines.iter().map(|it| it.region).reduce(Region::union);
+            let anchor = Anchor { page, region, ..Anchor::default() };
+            blocks.push(Block { kind: BlockKind::Paragraph, text, anchor, rows: Vec::new() });
+        }
+        join_cut_words(blocks.iter_mut().map(|it| &mut it.text));
+        blocks
+    }
+}
+
+/// Appends a line to a paragraph. A hyphen between lower-case letters at the end of a line counts as a split word.
+fn append(text: &mut String, line: &str) {
+    let cut = text.strip_suffix('-').is_some_and(|it| it.ends_with(char::is_lowercase));
+    if cut && line.starts_with(char::is_lowercase) {
+        text.pop();
+        text.push(CUT);
+    } else if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+/// Arranges the pieces of a picture into lines.
+pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPage {
+    pieces.retain(|it| !it.reading.text.is_empty() && it.reading.confidence >= MIN_CONFIDENCE);
+    let along = direction(&pieces);
+    let boxes: Vec<Extent> = pieces.iter().map(|it| upright(it, along)).collect();
+    // A row without letters and digits is a rule, or text in a script that the networks cannot read.
+    let says_something =
+        |row: &reading_order::Row| row.pieces.iter().any(|at| pieces[*at].reading.text.contains(char::is_alphanumeric));
+    let lines = reading_order::order(&boxes).into_iter().filter(says_something).map(|row| {
+        let parts: Vec<&Piece> = row.pieces.iter().map(|at| &pieces[*at]).collect();
+        let texts: Vec<&str> = parts.iter().map(|it| it.reading.text.as_str()).collect();
+        let characters = |it: &Piece| it.reading.text.chars().count() as f32;
+        let total: f32 = parts.iter().map(|it| characters(it)).sum();
+        let sum: f32 = parts.iter().map(|it| characters(it) * it.reading.confidence).sum();
+        let regions = parts.iter().map(|it| region(it.slab, width, height));
+        OcrLine {
+            text: texts.join(" "),
+            confidence: sum / total,
+            region: regions.reduce(Region::union).unwrap_or_default(),
+            block: row.block,
+            parts: parts.iter().map(|it| (it.reading.text.clone(), region(it.slab, width, height))).collect(),
+        }
+    });
+    OcrPage { lines: lines.collect(), rotation_degrees: rotation(along), width, height }
+}
+
+/// Returns the main reading direction of the page.
+fn direction(pieces: &[Piece]) -> Point {
+    let mut quarters = [0.0; 4];
+    for piece in pieces {
+        quarters[quarter(piece.slab.along)] += piece.slab.length;
+    }
+    let most = (0..4).rev().max_by(|a, b| quarters[*a].total_cmp(&quarters[*b])).unwrap_or(0);
+    let mut along = detect::direction(
+        &pieces
+            .iter()
+            .filter(|it| quarter(it.slab.along) == most)
+            .map(|it| Slab { along: turn(it.slab.along, (4 - most) % 4), ..it.slab })
+            .collect::<Vec<_>>(),
+    );
+    along = turn(along, most);
+    along
+}
+
+/// Turns a direction clockwise by quarters.
+fn turn(along: Point, quarters: usize) -> Point {
+    (0..quarters).fold(along, |it, _| it.clockwise())
+}
+
+/// Returns how many quarter turns clockwise a direction is from the right.
+fn quarter(along: Point) -> usize {
+    match (along.x.abs() >= along.y.abs(), along.x >= 0.0, along.y >= 0.0) {
+        (true, true, _) => 0,
+        (true, false, _) => 2,
+        (false, _, true) => 1,
+        (false, _, false) => 3,
+    }
+}
+
+/// Returns by how much the page must be turned clockwise to be upright.
+fn rotation(along: Point) -> u16 {
+    [0, 270, 180, 90][quarter(along)]
+}
+
+/// Returns the box of a piece after the page was turned upright and deskewed.
+fn upright(piece: &Piece, along: Point) -> Extent {
+    let slab = piece.slab;
+    let (x, y) = (slab.centre.dot(along), slab.centre.dot(along.clockwise()));
+    // A piece that runs perpendicular to the page.
+    let across = slab.along.dot(along).abs() < 0.5;
+    let (length, height) = if across { (slab.height, slab.length) } else { (slab.length, slab.height) };
+    Extent {
+        left: x - length / 2.0,
+        top: y - height / 2.0,
+        right: x + length / 2.0,
+        bottom: y + height / 2.0,
+        ..Extent::default()
+    }
+    .with_text(&piece.reading.text)
+}
+
+fn region(slab: Slab, width: u32, height: u32) -> Region {
+    let [left, top, right, bottom] = slab.bounds();
+    let fraction = |at: f32, extent: u32| (at / extent.max(1) as f32).clamp(0.0, 1.0);
+    Region {
+        left: fraction(left, width),
+        top: fraction(top, height),
+        right: fraction(right, width),
+        bottom: fraction(bottom, height),
+    }
+}

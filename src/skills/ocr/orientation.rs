@@ -1,0 +1,173 @@
+//! Orientation of a page, decided by how well its text can be read in each direction.
+//!
+//! If most pieces are tall, the page lies on its side, and is processed again after a quarter turn. Then a sample of pieces
+//! is read. Only if that goes badly are they also read from the other end, and the better reading wins. So an upright page
+//! costs nothing extra, and no orientation network is needed.
+
+use std::cmp::Ordering;
+
+use image::{RgbImage, imageops};
+
+use crate::error::Result;
+use crate::skills::ocr::detect::Detector;
+use crate::skills::ocr::recognize::{Reading, Recognizer};
+use crate::skills::ocr::text_box::{Point, Slab};
+
+/// Number of pieces read to judge a direction.
+const SAMPLE: usize = 5;
+/// Aspect ratio of the pieces that say most about their direction for the time they take.
+const TELLING_ASPECT: f32 = 10.0;
+/// Mean confidence above which a sample is the right way up: upside down it stays far below.
+const SURE: f32 = 0.92;
+/// Ratio of height to length from which a piece is tall: text that runs up or down, or a single narrow character.
+const TALL: f32 = 1.5;
+/// Ratio of height to length above which a piece is no single character.
+const TALLER_THAN_A_CHARACTER: f32 = 2.5;
+/// Confidence above which a narrow character stands upright.
+const SURE_CHARACTER: f32 = 0.8;
+
+/// A piece of text with its reading; the `along` of its box is the direction in which it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) slab: Slab,
+    pub(crate) reading: Reading,
+}
+
+/// The pieces of a page in one direction, some of them read already.
+struct Candidate {
+    slabs: Vec<Slab>,
+    readings: Vec<Option<Reading>>,
+    confidence: f32,
+}
+
+/// Finds and reads the pieces of a page in any orientation.
+pub(crate) fn read(detector: &mut Detector, recognizer: &mut Recognizer, picture: &RgbImage) -> Result<Vec<Piece>> {
+    let slabs = detector.find(picture)?;
+    let mut best: Option<Candidate> = None;
+    let mut starts = Vec::new();
+    if is_on_its_side(&slabs) {
+        let turned = detector.find(&imageops::rotate90(picture))?;
+        starts.push(turned.into_iter().map(|it| turned_back(it, picture)).collect());
+    }
+    starts.push(slabs);
+    for slabs in starts {
+        let reversed = slabs.iter().copied().map(Slab::reversed).collect();
+        for slabs in [slabs, reversed] {
+            if best.as_ref().is_some_and(|it| it.confidence >= SURE) {
+                break;
+            }
+            let candidate = sample(recognizer, picture, slabs)?;
+            if best.as_ref().is_none_or(|it| candidate.confidence > it.confidence) {
+                best = Some(candidate);
+            }
+        }
+    }
+    match best {
+        Some(candidate) => finish(recognizer, picture, candidate),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn is_tall(slab: &Slab) -> bool {
+    slab.height >= slab.length * TALL
+}
+
+fn is_on_its_side(slabs: &[Slab]) -> bool {
+    let tall: f32 = slabs.iter().filter(|it| is_tall(it)).map(|it| it.height).sum();
+    let wide: f32 = slabs.iter().filter(|it| !is_tall(it)).map(|it| it.length).sum();
+    tall > wide
+}
+
+/// Converts a box on the picture turned clockwise by a quarter to the original picture.
+fn turned_back(slab: Slab, picture: &RgbImage) -> Slab {
+    let centre = Point::new(slab.centre.y, picture.height() as f32 - slab.centre.x);
+    Slab { centre, along: slab.along.clockwise().scaled(-1.0), ..slab }
+}
+
+/// Reads the sample of the pieces.
+fn sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Candidate> {
+    let mut telling: Vec<usize> = (0..slabs.len()).filter(|at| !is_tall(&slabs[*at])).collect();
+    let distance = |at: &usize| (slabs[*at].aspect() / TELLING_ASPECT).ln().abs();
+    telling.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+    telling.truncate(SAMPLE);
+    let picked: Vec<Slab> = telling.iter().map(|at| slabs[*at]).collect();
+    let read = recognizer.read(picture, &picked)?;
+    let confidence = read.iter().map(|it| it.confidence).sum::<f32>() / read.len().max(1) as f32;
+    let mut readings = vec![None; slabs.len()];
+    for (at, reading) in telling.into_iter().zip(read) {
+        readings[at] = Some(reading);
+    }
+    Ok(Candidate { slabs, readings, confidence })
+}
+
+/// Reads the pieces outside the sample.
+fn finish(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate) -> Result<Vec<Piece>> {
+    let Candidate { slabs, readings, .. } = candidate;
+    let mut pieces = Vec::with_capacity(slabs.len());
+    let (mut tall, mut rest) = (Vec::new(), Vec::new());
+    for (slab, reading) in slabs.into_iter().zip(readings) {
+        match reading {
+            Some(reading) => pieces.push(Piece { slab, reading }),
+            None if is_tall(&slab) => tall.push(slab),
+            None => rest.push(slab),
+        }
+    }
+    pieces.extend(read_all(recognizer, picture, rest)?);
+    pieces.extend(read_tall(recognizer, picture, tall)?);
+    Ok(pieces)
+}
+
+fn read_all(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Vec<Piece>> {
+    let readings = recognizer.read(picture, &slabs)?;
+    Ok(slabs.into_iter().zip(readings).map(|(slab, reading)| Piece { slab, reading }).collect())
+}
+
+/// Reads tall pieces, which may run up, down, or be one narrow character.
+fn read_tall(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::with_capacity(slabs.len());
+    for slab in slabs {
+        let mut ways = Vec::new();
+        if slab.height < slab.length * TALLER_THAN_A_CHARACTER {
+            let upright = read_all(recognizer, picture, vec![slab])?;
+            if upright.iter().all(|it| it.reading.confidence >= SURE_CHARACTER) {
+                pieces.extend(upright);
+                continue;
+            }
+            ways.extend(upright);
+        }
+        let up = slab.upended();
+        ways.extend(read_all(recognizer, picture, vec![up, up.reversed()])?);
+        pieces.extend(ways.into_iter().max_by(by_confidence));
+    }
+    Ok(pieces)
+}
+
+fn by_confidence(a: &Piece, b: &Piece) -> Ordering {
+    a.reading.confidence.total_cmp(&b.reading.confidence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turned_back_maps_box_to_original_picture() {
+        // On a picture 100 wide and 200 high, text that runs up along the left edge; turned clockwise it runs to the right
+        // along the upper edge of 200 x 100.
+        let picture = RgbImage::new(100, 200);
+        let turned = Slab { centre: Point::new(80.0, 10.0), along: Point::new(1.0, 0.0), length: 60.0, height: 12.0 };
+        let slab = turned_back(turned, &picture);
+        assert_eq!(slab.centre, Point::new(10.0, 120.0));
+        assert_eq!((slab.along.x, slab.along.y), (0.0, -1.0));
+        assert_eq!(slab.bounds(), [4.0, 90.0, 16.0, 150.0]);
+    }
+
+    #[test]
+    fn page_with_mostly_tall_text_is_on_its_side() {
+        let slab =
+            |length: f32, height: f32| Slab { centre: Point::default(), along: Point::new(1.0, 0.0), length, height };
+        assert!(is_on_its_side(&[slab(10.0, 300.0), slab(10.0, 200.0), slab(40.0, 10.0)]));
+        assert!(!is_on_its_side(&[slab(10.0, 30.0), slab(10.0, 20.0), slab(400.0, 10.0)]));
+        assert!(!is_on_its_side(&[]));
+    }
+}

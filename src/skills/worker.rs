@@ -1,0 +1,391 @@
+//! Worker side of the skills: turns pages of PDFs and pictures into a document.
+//!
+//! Every page first becomes text with positions: from the PDF if it has a text layer, by OCR if it is a picture. The same
+//! search for tables, facts and signatures then runs on both, see [`crate::skills::layout::structure`]. Work stops before the
+//! time is up and returns what it has; [`Document::pages_without_text`] names the pages that were not reached.
+
+use std::io::Cursor;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use image::RgbImage;
+use pdfium_render::prelude::{
+    PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium, PdfiumError, PdfiumInternalError,
+};
+
+use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library, redact};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, NETWORKS_UNLOADED, Reason, Region};
+use crate::skills::layout::{Page, Piece};
+use crate::skills::ocr::{Ocr, OcrPage, image_decoder};
+use crate::skills::vision::Picture;
+use crate::skills::{OCR_IMAGE, PDF_LAYOUT, VISION, layout};
+
+/// The skills that a worker can run.
+pub const HANDLERS: &[SkillHandler] = &[
+    SkillHandler { name: PDF_LAYOUT, prepare, run: layout },
+    SkillHandler { name: OCR_IMAGE, prepare, run: pictures },
+    SkillHandler { name: VISION, prepare: |_| {}, run: shots },
+];
+
+/// Pages processed for one question: a page takes some milliseconds, and a crafted file claims millions. The next question
+/// continues with the others.
+const MOST_PAGES: usize = 500;
+/// Pages of a PDF sent to a vision model: the first and the last, which show the title and the signatures.
+const MOST_SHOTS: usize = 2;
+/// Longest side of a picture for a vision model, in pixels; models shrink larger ones.
+const SHOT_SIDE: u32 = 1_600;
+/// JPEG quality of such a picture: text stays sharp.
+const SHOT_QUALITY: u8 = 85;
+/// Fewer letters in a whole file are specks or number plates, not the text of a document.
+const LEAST_LETTERS: usize = 4;
+/// A longer line is a sentence, not a title.
+const TITLE_LETTERS: usize = 80;
+/// Narrower images are icons, rules and bullets.
+const SMALLEST_SIDE: u32 = 200;
+
+type Outcome = Result<Document, ExtractFailure>;
+
+/// The networks of this process, or why they could not be loaded. Loading is tried only once: the sandbox forbids it later.
+static ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
+
+/// Loads the models before the first file. If that fails, the job that needs them reports why.
+fn prepare(tools: &Tools) {
+    if let Some(tools) = &tools.ocr {
+        load(&mut engine(), tools).ok();
+    }
+}
+
+fn engine() -> std::sync::MutexGuard<'static, Option<Result<Ocr, ExtractFailure>>> {
+    ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn load<'a>(
+    engine: &'a mut Option<Result<Ocr, ExtractFailure>>,
+    tools: &OcrTools,
+) -> Result<&'a mut Ocr, ExtractFailure> {
+    let loaded = engine.get_or_insert_with(|| {
+        let loaded = Ocr::load(&tools.runtime, &tools.models, tools.threads);
+        loaded.map_err(|error| failure(Reason::UnsupportedType, format!("{NETWORKS_UNLOADED}: {error}")))
+    });
+    loaded.as_mut().map_err(|failed| failed.clone())
+}
+
+/// The document under construction, with the time limits of the job.
+struct Reading<'a> {
+    input: &'a SkillInput<'a>,
+    document: Document,
+    /// Pages left for a later run.
+    later: Vec<u32>,
+    end: Instant,
+    /// Time after which no further page is started, except the first.
+    rest: Option<Instant>,
+    /// Whether a page was started.
+    is_begun: bool,
+}
+
+/// A page that is a picture.
+enum Scan<'a> {
+    Pdf(PdfPage<'a>),
+    Image(&'a [u8]),
+}
+
+/// `pdf_layout`: the structure of a PDF's pages, and the text of pages that are pictures.
+fn layout(input: &SkillInput<'_>) -> Outcome {
+    let file = open(input)?;
+    let mut reading = Reading::new(input);
+    let pages = reading.count(&file);
+    let (mut scans, mut late) = (Vec::new(), Vec::new());
+    for number in reading.chosen(pages) {
+        if reading.is_late() {
+            reading.document.truncated = true;
+            late.push(number);
+            continue;
+        }
+        let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
+        let seen = layout::read(&page);
+        if seen.pieces.is_empty() && layout::has_picture(&page) {
+            scans.push((number, Scan::Pdf(page)));
+        } else {
+            reading.add(Some(number), layout::structure(&seen));
+        }
+    }
+    reading.scans(scans)?;
+    reading.document.pages_without_text.extend(late);
+    reading.finish(title(&file))
+}
+
+/// `ocr_image`: the text of pictures, i.e. image files and PDF pages without a text layer.
+fn pictures(input: &SkillInput<'_>) -> Outcome {
+    let mut reading = Reading::new(input);
+    if !is_pdf(input) {
+        let pages = image_decoder::pages(input.bytes);
+        if input.job.purpose == Purpose::UnreadText && !is_like_paper(input.bytes) {
+            return reading.finish(None);
+        }
+        reading.document.pages = (pages > 1).then_some(pages);
+        let scans = reading.chosen(pages).into_iter().map(|number| (number, Scan::Image(input.bytes))).collect();
+        reading.scans(scans)?;
+        return reading.finish(None);
+    }
+    let file = open(input)?;
+    let pages = reading.count(&file);
+    let mut scans = Vec::new();
+    for number in reading.chosen(pages) {
+        // Opening a page takes time too.
+        if reading.is_late() {
+            reading.document.truncated = true;
+            reading.later.push(number);
+            continue;
+        }
+        let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
+        let wanted =
+            input.job.purpose == Purpose::EveryText || (!layout::has_text(&page) && layout::has_picture(&page));
+        if wanted {
+            scans.push((number, Scan::Pdf(page)));
+        }
+    }
+    reading.scans(scans)?;
+    reading.finish(None)
+}
+
+/// `vision`, the worker's part: renders the pages that the model will see.
+fn shots(input: &SkillInput<'_>) -> Outcome {
+    if !is_pdf(input) {
+        let picture = image_decoder::decode(input.bytes, 0)?;
+        return Ok(Document { blocks: vec![shot(None, picture)?], ..Document::default() });
+    }
+    let file = open(input)?;
+    let mut document = Document { pages: u32::try_from(file.pages().len()).ok(), ..Document::default() };
+    let numbers = outside_in((1..=document.pages.unwrap_or(0)).collect());
+    for number in numbers.into_iter().take(MOST_SHOTS) {
+        let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
+        match layout::render(&page) {
+            Ok(picture) => document.blocks.push(shot(Some(number), picture)?),
+            Err(error) => document.problems.push(format!("page {number} {error}")),
+        }
+    }
+    Ok(document)
+}
+
+/// Shrinks a picture for a model, and packs it.
+fn shot(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFailure> {
+    let mut picture = image::DynamicImage::from(picture);
+    if picture.width().max(picture.height()) > SHOT_SIDE {
+        picture = picture.thumbnail(SHOT_SIDE, SHOT_SIDE);
+    }
+    let mut bytes = Vec::new();
+    let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, SHOT_QUALITY);
+    let encoded = picture.into_rgb8().write_with_encoder(encoder);
+    encoded.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
+    Ok(Picture { page, bytes }.pack())
+}
+
+fn is_pdf(input: &SkillInput<'_>) -> bool {
+    input.bytes.starts_with(b"%PDF") || is_pdf_name(input.name)
+}
+
+fn is_pdf_name(name: &str) -> bool {
+    name.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("pdf"))
+}
+
+fn open<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
+    let library: Option<&'static Pdfium> = input.job.tools.pdfium.as_deref().and_then(pdf_library);
+    let library = library.ok_or_else(|| {
+        failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")
+    })?;
+    library.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
+        PdfiumError::PdfiumLibraryInternalError(
+            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
+        ) => failure(Reason::Encrypted, "needs a password"),
+        error => failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
+    })
+}
+
+fn title(file: &PdfDocument<'_>) -> Option<String> {
+    let tag = file.metadata().get(PdfDocumentMetadataTagType::Title)?;
+    Some(clean_text(tag.value()).trim().to_string()).filter(|it| !it.is_empty())
+}
+
+/// Returns whether an image may be a scanned page: neither a camera photo nor an icon.
+fn is_like_paper(bytes: &[u8]) -> bool {
+    let reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok();
+    let Some((width, height)) = reader.and_then(|it| it.into_dimensions().ok()) else { return false };
+    let exif = exif::Reader::new().read_from_container(&mut Cursor::new(bytes));
+    let has = |tag| exif.as_ref().is_ok_and(|it| it.get_field(tag, exif::In::PRIMARY).is_some());
+    let photo = has(exif::Tag::Make) || has(exif::Tag::Model);
+    !photo && width.min(height) >= SMALLEST_SIDE
+}
+
+impl<'a> Reading<'a> {
+    fn new(input: &'a SkillInput<'a>) -> Reading<'a> {
+        let time = Duration::from_secs_f32(input.job.soft_seconds());
+        let now = Instant::now();
+        let rest = input.job.rest_after.map(|it| now + Duration::from_secs(it.into()));
+        Reading { input, document: Document::default(), later: Vec::new(), end: now + time, rest, is_begun: false }
+    }
+
+    fn is_late(&self) -> bool {
+        let now = Instant::now();
+        now >= self.end || (self.is_begun && self.rest.is_some_and(|it| now >= it))
+    }
+
+    fn count(&mut self, file: &PdfDocument<'_>) -> u32 {
+        let pages = u32::try_from(file.pages().len()).unwrap_or(0);
+        self.document.pages = Some(pages);
+        self.document.media_type = "application/pdf".to_string();
+        pages
+    }
+
+    /// Returns the pages to process, in order: those requested, or all.
+    fn chosen(&mut self, pages: u32) -> Vec<u32> {
+        let most = self.input.limits.pages;
+        let mut chosen: Vec<u32> = match &self.input.job.pages {
+            Some(wanted) => wanted.iter().copied().filter(|it| (1..=pages).contains(it)).collect(),
+            None => (1..=pages.min(most)).collect(),
+        };
+        if self.input.job.purpose == Purpose::Question {
+            self.later = chosen.split_off(chosen.len().min(MOST_PAGES));
+        }
+        self.document.truncated |= pages > most || !self.later.is_empty();
+        chosen
+    }
+
+    /// Reads pages that are pictures, as many as there is time for. For a question the first and the last page come first:
+    /// they show the title and the signatures.
+    fn scans(&mut self, mut scans: Vec<(u32, Scan<'_>)>) -> Result<(), ExtractFailure> {
+        if scans.is_empty() {
+            return Ok(());
+        }
+        if self.input.job.purpose == Purpose::Question {
+            scans = outside_in(scans);
+        }
+        let mut engine = engine();
+        let ocr = match &self.input.job.tools.ocr {
+            Some(tools) => Some(load(&mut engine, tools)?),
+            None => None,
+        };
+        let mut scans = scans.into_iter();
+        if let Some(ocr) = ocr {
+            while !self.is_late()
+                && let Some((number, scan)) = scans.next()
+            {
+                self.is_begun = true;
+                self.scan(ocr, number, &scan);
+            }
+            self.document.truncated |= scans.len() > 0;
+        }
+        self.document.pages_without_text.extend(scans.map(|(number, _)| number));
+        Ok(())
+    }
+
+    /// Reads one picture. An unreadable one is a problem of that page only.
+    fn scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
+        let picture: Result<RgbImage, String> = match scan {
+            Scan::Pdf(page) => layout::render(page),
+            Scan::Image(bytes) => {
+                image_decoder::decode(bytes, number - 1).map_err(|it| format!("{} {}", it.reason.name(), it.detail))
+            }
+        };
+        let read = picture.and_then(|picture| ocr.read(&picture).map_err(|error| error.to_string()));
+        let page = match scan {
+            Scan::Image(_) if self.document.pages.is_none() => None,
+            _ => Some(number),
+        };
+        match read {
+            Ok(read) => self.add_read(page, &read),
+            Err(error) => self.document.problems.push(format!("page {number} cannot be read: {}", error.trim())),
+        }
+    }
+
+    fn add_read(&mut self, page: Option<u32>, read: &OcrPage) {
+        self.document.blocks.extend(read.to_blocks(page));
+        if self.input.job.purpose == Purpose::Question {
+            self.add(page, layout::structure(&seen_by_ocr(read)));
+        }
+    }
+
+    fn add(&mut self, page: Option<u32>, found: Vec<layout::Found>) {
+        self.document.blocks.extend(found.into_iter().map(|it| Block {
+            kind: it.kind,
+            text: it.text,
+            anchor: Anchor { page, region: Some(it.region), ..Anchor::default() },
+            rows: Vec::new(),
+        }));
+    }
+
+    /// Sorts the pages, truncates the text to its limit, and sets the title: the file's own, or the first heading.
+    fn finish(mut self, title: Option<String>) -> Outcome {
+        let mut document = std::mem::take(&mut self.document);
+        document.pages_without_text.append(&mut self.later);
+        document.pages_without_text.sort_unstable();
+        document.blocks.retain(|it| !it.text.trim().is_empty());
+        let letters = document.blocks.iter().flat_map(|it| it.text.chars()).filter(|it| it.is_alphanumeric());
+        let is_all = self.input.job.pages.is_none() && document.pages_without_text.is_empty();
+        if is_all
+            && self.input.job.purpose == Purpose::UnreadText
+            && letters.take(LEAST_LETTERS).count() < LEAST_LETTERS
+        {
+            document.blocks.clear();
+        }
+        document.blocks.sort_by_key(|it| it.anchor.page);
+        let mut bytes = 0;
+        let kept = document.blocks.iter().take_while(|it| {
+            bytes += it.text.len() as u64;
+            bytes <= self.input.limits.text_bytes
+        });
+        let kept = kept.count();
+        document.truncated |= kept < document.blocks.len();
+        document.blocks.truncate(kept);
+        let heading = || document.blocks.iter().find(|it| it.kind == BlockKind::Heading(1)).map(|it| it.text.clone());
+        document.title = title.or_else(heading).or_else(|| first_line(&document));
+        redact(document, self.input.limits.redaction)
+    }
+}
+
+/// Returns the first line of running text, which on a scan is often the letterhead or the title.
+fn first_line(document: &Document) -> Option<String> {
+    let text = document.blocks.iter().find(|it| it.kind == BlockKind::Paragraph)?;
+    let line = text.text.lines().next()?.trim();
+    (line.chars().count() <= TITLE_LETTERS).then(|| line.to_string())
+}
+
+/// Orders items as first, last, second, second last and so on.
+fn outside_in<T>(items: Vec<T>) -> Vec<T> {
+    let mut items: std::collections::VecDeque<T> = items.into();
+    let mut ordered = Vec::with_capacity(items.len());
+    while let Some(first) = items.pop_front() {
+        ordered.push(first);
+        ordered.extend(items.pop_back());
+    }
+    ordered
+}
+
+/// Converts a page read by OCR into an upright [`Page`]: the search for structure expects lines that run to the right.
+fn seen_by_ocr(read: &OcrPage) -> Page {
+    let (width, height) = (read.width as f32, read.height as f32);
+    let quarter = usize::from(read.rotation_degrees / 90);
+    let (width, height) = if quarter % 2 == 0 { (width, height) } else { (height, width) };
+    let mut pieces = Vec::new();
+    for (text, region) in read.lines.iter().flat_map(|it| &it.parts) {
+        let upright = (0..quarter).fold(*region, |it, _| turn_clockwise(it));
+        let (top, bottom) = (upright.top * height, upright.bottom * height);
+        pieces.push(Piece {
+            text: text.clone(),
+            left: upright.left * width,
+            top,
+            right: upright.right * width,
+            bottom,
+            // The box reaches from the highest to the lowest letter, plus a margin.
+            size: (bottom - top) * 0.75,
+        });
+    }
+    Page { width, height, pieces, quarter_turns: quarter as u8, measured: false, ..Page::default() }
+}
+
+/// Returns a region after the page was turned clockwise by a quarter.
+fn turn_clockwise(it: Region) -> Region {
+    Region { left: 1.0 - it.bottom, top: it.left, right: 1.0 - it.top, bottom: it.right }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Compute threads of the Lance library, and its memory for building the keyword index.
+//!
+//! The library has one pool per process: keyword queries run there, and so do commits and maintenance. A thread starts
+//! when all others are busy and lives for ever. It inherits the priority of its starter, which an ordinary user cannot
+//! raise again. Therefore all threads are started at once, before any background work. Otherwise queries would run
+//! behind every other program of the machine.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use lance_core::utils::tokio::{get_num_compute_intensive_cpus, spawn_cpu};
+
+use crate::store::maintenance::KEYWORD_MEMORY_MIB;
+use crate::store::memory::start_threads;
+
+/// Variable for the number of threads in the pool.
+const THREADS: &str = "LANCE_CPU_THREADS";
+
+/// Threads on a small machine. The library's default there is one thread, and a query would wait for the running
+/// maintenance step.
+const ON_SMALL_MACHINES: usize = 2;
+
+/// Maximum cores of a small machine.
+const SMALL_MACHINE: usize = 3;
+
+/// Variable for the number of threads that build the keyword index at once: one stays free for queries.
+const WORD_WORKERS: &str = "LANCE_FTS_NUM_SHARDS";
+
+/// Variable for the memory of each, in MiB. Updating a keyword index ignores the settings that it was built with. Only
+/// these variables apply then, and the library's default is 2 GiB for half of the cores.
+const WORD_MEMORY: &str = "LANCE_FTS_PARTITION_SIZE";
+
+/// Maximum wait for threads that the system may refuse.
+const START: Duration = Duration::from_secs(1);
+
+/// Limits the library's resources where the user has not. Call it first in `main`, before any other thread starts.
+#[expect(clippy::disallowed_methods, reason = "variables of a foreign library")]
+pub fn bound_library() {
+    let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE);
+    let threads = is_small.then_some((THREADS, ON_SMALL_MACHINES as u64));
+    let bounds = threads.into_iter().chain([(WORD_WORKERS, 1), (WORD_MEMORY, KEYWORD_MEMORY_MIB)]);
+    for (name, value) in bounds.filter(|it| std::env::var_os(it.0).is_none()) {
+        #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
+        // SAFETY: by this function's contract no other thread runs yet.
+        unsafe {
+            std::env::set_var(name, value.to_string());
+        }
+    }
+}
+
+/// Starts all threads of the pool and of vector search, with the priority of the caller.
+pub async fn start_pool() {
+    start_threads();
+    let (threads, met) = (get_num_compute_intensive_cpus(), Arc::new(AtomicUsize::new(0)));
+    let until = Instant::now() + START;
+    let meet = |_| {
+        let met = met.clone();
+        // A thread that finished early would take the next thread's task too.
+        spawn_cpu(move || {
+            met.fetch_add(1, Ordering::Relaxed);
+            while met.load(Ordering::Relaxed) < threads && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok::<_, Infallible>(())
+        })
+    };
+    join_all((0..threads).map(meet)).await;
+}

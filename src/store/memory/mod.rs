@@ -1,0 +1,233 @@
+//! In-memory part of a table that is not too large: [`vectors`] for vector search, [`passages`] for results.
+//!
+//! Each query of the table costs milliseconds, however few rows it reads: planning, tasks, decoding of whole pages. At
+//! 20,000 rows, a scan of the vectors took ten times as long as comparing them. Reading the passages of the best files
+//! took a third of a query's time.
+
+mod row_ids;
+mod top_k;
+mod chunk_key;
+mod i8_rows;
+mod huge_pages;
+mod parallel;
+mod passage_cache;
+mod prefetch;
+mod int8_dot;
+mod candidates;
+mod binary_codes;
+mod vectors;
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use lancedb::query::Select;
+
+use crate::error::Result;
+use crate::model::{ChunkId, Embedded, FileChunks, FileId};
+use crate::store::schema;
+
+pub(super) use crate::store::memory::parallel::start_threads;
+pub(super) use crate::store::memory::passage_cache::Passages;
+pub(super) use crate::store::memory::row_ids::Addresses;
+pub(super) use crate::store::memory::vectors::Vectors;
+
+/// Maximum memory of vectors with all that belongs to them: 1.3 million of 384 numbers. Above, the table's own index is
+/// used.
+pub(super) const HOT_VECTOR_BYTES: usize = 704 << 20;
+
+/// Maximum bytes of passages: a million short ones. Above, the table is read. They are in a file and use memory only as
+/// page cache; their locations take 16 to 75 bytes each.
+pub(super) const HOT_TEXT_BYTES: u64 = 768 << 20;
+
+/// Minimum bytes of a passage: ids, anchor and a few words.
+const PASSAGE_BYTES: u64 = 200;
+
+/// The part of a table in memory. Each component is complete or absent.
+#[derive(Debug, Default)]
+pub(super) struct Hot {
+    vectors: Option<Vectors>,
+    passages: Option<Passages>,
+    /// Row ids known so far, `None` for a table that is too large.
+    addresses: Option<Addresses>,
+    /// Files with vectors in the table that vic never wrote.
+    damaged: BTreeSet<FileId>,
+}
+
+impl Hot {
+    /// Starts empty, for a table in this folder with this many rows and vectors of this length. The default keeps nothing.
+    pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
+        let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
+        let addresses = vectors.is_some().then(Addresses::default);
+        let mut hot = Hot { vectors, passages: None, addresses, damaged: BTreeSet::new() };
+        // A table with too many vectors is never loaded, so its passages would be missing.
+        if hot.vectors.is_some() && rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
+            match Passages::new(dir) {
+                Ok(passages) => hot.passages = Some(passages),
+                Err(error) => without_passages(&error),
+            }
+        }
+        hot
+    }
+
+    /// Returns the columns to load.
+    pub(super) fn columns(&self) -> Select {
+        match (&self.vectors, &self.passages) {
+            (_, Some(_)) => Select::All,
+            _ => Select::columns(&["chunk_id", "file_id", "vector"]),
+        }
+    }
+
+    /// Returns the files with a damaged vector among the added rows.
+    pub(super) fn damaged(&self) -> &BTreeSet<FileId> {
+        &self.damaged
+    }
+
+    /// Returns the vectors, unless there are too many.
+    pub(super) fn vectors(&self) -> Option<&Vectors> {
+        self.vectors.as_ref()
+    }
+
+    /// Returns the passages, unless they are too large.
+    pub(super) fn passages(&self) -> Option<&Passages> {
+        self.passages.as_ref()
+    }
+
+    /// Returns the row ids of the chunks.
+    pub(super) fn addresses(&self) -> Option<&Addresses> {
+        self.addresses.as_ref()
+    }
+
+    /// Adds the row ids of batches with chunk ids and row ids.
+    ///
+    /// # Errors
+    /// A column holds a value that vic never writes.
+    pub(super) fn learn(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.learn(batch)))
+    }
+
+    /// Adds the row ids of a batch that makes up a fragment.
+    ///
+    /// # Errors
+    /// A column holds a value that vic never writes.
+    pub(super) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
+        self.addresses.iter_mut().try_for_each(|it| it.learn_fragment(fragment, batch))
+    }
+
+    /// Replaces all row ids.
+    pub(super) fn move_to(&mut self, addresses: Addresses) {
+        if self.addresses.is_some() {
+            self.addresses = Some(addresses);
+        }
+    }
+
+    /// Adds the chunks of a file.
+    pub(super) fn add(&mut self, file_id: FileId, chunks: &[Embedded]) {
+        for it in chunks {
+            if let Some(vectors) = &mut self.vectors {
+                vectors.push(file_id, &it.chunk.id.0, &it.vector);
+            }
+            self.keep(|passages| passages.add(file_id, &it.chunk));
+        }
+        self.shed();
+    }
+
+    /// Replaces the chunks of these files.
+    pub(super) fn replace(&mut self, files: &[FileChunks]) {
+        self.remove(&files.iter().map(|it| it.file_id).collect::<Vec<_>>());
+        files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
+    }
+
+    /// Reserves space for this many rows; they are complete at [`Hot::filled`].
+    pub(super) fn filling(&mut self, rows: u64) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.filling(usize::try_from(rows).unwrap_or_default());
+        }
+    }
+
+    /// Marks the rows as complete.
+    pub(super) fn filled(&mut self) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.filled();
+        }
+    }
+
+    /// Adds rows of the table with at least the columns of [`Hot::columns`].
+    ///
+    /// # Errors
+    /// A column holds a value that vic never writes.
+    pub(super) fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
+        if let Some(vectors) = &mut self.vectors {
+            for ((file_id, id), vector) in schema::keys(batch)?.zip(schema::vectors(batch)?) {
+                if schema::is_sound(vector) {
+                    vectors.push(file_id, id, vector);
+                } else {
+                    self.damaged.insert(file_id);
+                }
+            }
+        }
+        self.learn(std::slice::from_ref(batch))?;
+        if self.passages.is_some() {
+            let chunks = schema::columns(batch)?;
+            self.keep(|passages| passages.add_all(chunks));
+        }
+        self.shed();
+        Ok(())
+    }
+
+    /// Removes these files.
+    pub(super) fn remove(&mut self, files: &[FileId]) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.remove(files);
+        }
+        self.keep(|passages| passages.remove(files));
+    }
+
+    /// Removes these chunks of a file.
+    pub(super) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.remove_chunks(file_id, chunks);
+        }
+        self.keep(|passages| passages.remove_chunks(file_id, chunks));
+    }
+
+    /// Changes the passages. If the disk fails, they are dropped and the table is read instead.
+    fn keep(&mut self, change: impl FnOnce(&mut Passages) -> io::Result<()>) {
+        if let Some(Err(error)) = self.passages.as_mut().map(change) {
+            without_passages(&error);
+            self.passages = None;
+        }
+    }
+
+    /// Drops the components that have become too large.
+    fn shed(&mut self) {
+        if self.vectors.take_if(|it| it.len() > hot_rows(it.dimension())).is_some() {
+            self.addresses = None;
+        }
+        self.passages.take_if(|it| it.bytes() > HOT_TEXT_BYTES);
+    }
+}
+
+/// Returns the maximum number of vectors of this length.
+pub(super) fn hot_rows(dimension: usize) -> usize {
+    HOT_VECTOR_BYTES / vectors::row_bytes(dimension)
+}
+
+fn without_passages(error: &io::Error) {
+    tracing::warn!(%error, "passages are not cached; queries are slower");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_large_table_keeps_nothing_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = hot_rows(768) as u64;
+        let kept = |rows| Hot::new(dir.path(), rows, 768);
+        assert!(kept(rows).vectors().is_some() && kept(rows).passages().is_some());
+        assert!(kept(rows + 1).vectors().is_none() && kept(rows + 1).passages().is_none());
+    }
+}

@@ -1,0 +1,353 @@
+//! Queries: keyword search, vector search, and rows by id.
+//!
+//! Filters apply before the top k are chosen. Each query reads only the columns that it returns.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use arrow::array::RecordBatch;
+use futures::TryStreamExt;
+use lancedb::DistanceType;
+use lancedb::expr::{DfExpr, col, lit};
+use lancedb::index::scalar::{FullTextSearchQuery, MatchQuery, Operator};
+use lancedb::query::{ExecutableQuery, QueryBase, Select};
+
+use crate::error::Result;
+use crate::model::{ChunkId, FileId, LegHit, StoredChunk};
+use crate::store::lance::{LanceStore, collect};
+use crate::store::lance_error::StoreContext;
+use crate::store::{FileSet, KeywordQuery, Store, maintenance, schema};
+
+/// Maximum bytes of a keyword query. Every word is looked up: a pasted page would take seconds without a useful result.
+const MAX_QUERY_BYTES: usize = 4 << 10;
+
+/// Rows of a filter up to which vectors are compared one by one, without the approximate index. This is exact and
+/// complete. Measured at 300,000 chunks: 3,000 rows take 18 to 21 ms, 15,000 take 98 ms, the index 30 ms for either.
+const EXACT_ROWS: u64 = 4_000;
+
+/// A filter that passes at least one row in this many is applied to a larger result, instead of being passed to the
+/// table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180 ms per leg,
+/// the larger result 15 ms.
+const WIDE_PART: u64 = 5;
+
+/// The part of the rows that a filter selects.
+enum Scope {
+    All,
+    None,
+    Part(Part),
+}
+
+/// A subset of the files, with its share of the table.
+struct Part {
+    /// The files that have rows, sorted.
+    files: Vec<FileId>,
+    rows: u64,
+    all_rows: u64,
+}
+
+impl Part {
+    /// Returns how many hits of the whole table most likely contain `limit` hits of these files. `None` if the filter
+    /// is too narrow.
+    fn depth(&self, limit: usize) -> Option<usize> {
+        let is_wide = self.rows * WIDE_PART >= self.all_rows;
+        // A quarter more than the average, because the files of a filter are seldom spread evenly.
+        is_wide.then(|| limit * self.all_rows as usize * 5 / (self.rows as usize * 4) + 1)
+    }
+
+    /// Returns the first `limit` hits of these files. `None` if there are fewer, because more may follow.
+    fn first(&self, mut hits: Vec<LegHit>, limit: usize) -> Option<Vec<LegHit>> {
+        hits.retain(|hit| self.files.binary_search(&hit.file_id).is_ok());
+        hits.truncate(limit);
+        (hits.len() == limit).then_some(hits)
+    }
+
+    /// Returns the shorter condition for these files: a list of them, or of the others.
+    fn filter(&self, store: &LanceStore) -> DfExpr {
+        let rows = store.rows();
+        if self.files.len() * 2 <= rows.len() {
+            return of_files(&self.files);
+        }
+        let others: Vec<FileId> = rows.keys().copied().filter(|it| self.files.binary_search(it).is_err()).collect();
+        if others.is_empty() { of_files(&self.files) } else { !of_files(&others) }
+    }
+}
+
+/// Returns the `limit` best chunks by BM25.
+pub(super) async fn keyword(
+    store: &LanceStore,
+    query: &KeywordQuery,
+    files: &FileSet,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let (text, any) = (&query.text, Operator::Or);
+    match scope(store, files) {
+        Scope::None => Ok(Vec::new()),
+        Scope::All => matching(store, text, any, None, limit).await,
+        Scope::Part(part) => {
+            if let Some(depth) = part.depth(limit)
+                && let Some(hits) = part.first(matching(store, text, any, None, depth).await?, limit)
+            {
+                return Ok(hits);
+            }
+            matching(store, text, any, Some(part.filter(store)), limit).await
+        }
+    }
+}
+
+/// Returns every chunk with all these words.
+pub(super) async fn all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
+    let filter = match scope(store, files) {
+        Scope::None => return Ok(Vec::new()),
+        Scope::All => None,
+        Scope::Part(part) => Some(part.filter(store)),
+    };
+    let every = store.chunk_count() as usize;
+    matching(store, words, Operator::And, filter, every).await
+}
+
+async fn matching(
+    store: &LanceStore,
+    text: &str,
+    operator: Operator,
+    filter: Option<DfExpr>,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
+    let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
+    if !text.contains(char::is_alphanumeric) {
+        return Ok(Vec::new());
+    }
+    let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(operator);
+    let mut search = store.shown.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
+    search = search.limit(limit).with_row_id();
+    if let Some(filter) = filter {
+        search = search.only_if_expr(filter);
+    }
+    if store.hot().addresses().is_some() {
+        let found = search.clone().select(Select::columns(&["_score"])).execute().await;
+        let batches = collect(found, "search", &store.dir).await?;
+        if let Some(ids) = known_ids(store, &batches) {
+            return scored(&batches, ids);
+        }
+    }
+    let found = search.select(Select::columns(&["chunk_id", "file_id", "_score"])).execute().await;
+    let batches = collect(found, "search", &store.dir).await?;
+    store.hot_mut().learn(&batches)?;
+    best_first(&batches, "_score", |score| score)
+}
+
+/// Returns the chunks of all rows in these batches, if all their row ids are known.
+fn known_ids(store: &LanceStore, batches: &[RecordBatch]) -> Option<Vec<Vec<LegHit>>> {
+    let hot = store.hot();
+    batches.iter().map(|it| hot.addresses()?.ids(it)).collect()
+}
+
+/// Sets the scores of the chunks and sorts them.
+fn scored(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>> {
+    let mut hits = Vec::new();
+    for (batch, mut part) in batches.iter().zip(ids) {
+        schema::score(&mut part, batch, "_score", |score| score)?;
+        hits.append(&mut part);
+    }
+    sort(&mut hits);
+    Ok(hits)
+}
+
+/// Returns the `limit` nearest chunks by cosine similarity.
+pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    if let Some(vectors) = store.hot().vectors() {
+        return Ok(vectors.nearest(vector, files, limit));
+    }
+    match scope(store, files) {
+        Scope::None => Ok(Vec::new()),
+        Scope::All => nearest(store, vector, None, Effort::Index(1.0), limit).await,
+        Scope::Part(part) if part.rows <= EXACT_ROWS => {
+            nearest(store, vector, Some(part.filter(store)), Effort::Exact, limit).await
+        }
+        Scope::Part(part) => {
+            if let Some(depth) = part.depth(limit)
+                && let Some(hits) = part.first(nearest(store, vector, None, Effort::Index(1.0), depth).await?, limit)
+            {
+                return Ok(hits);
+            }
+            let effort = Effort::Index(part.rows as f64 / part.all_rows as f64);
+            nearest(store, vector, Some(part.filter(store)), effort, limit).await
+        }
+    }
+}
+
+/// How a vector search runs.
+enum Effort {
+    /// Compares all rows that pass the filter.
+    Exact,
+    /// Uses the approximate index, if there is one; the filter passes this share of the rows.
+    Index(f64),
+}
+
+async fn nearest(
+    store: &LanceStore,
+    vector: &[f32],
+    filter: Option<DfExpr>,
+    effort: Effort,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
+    let search = store.shown.query().nearest_to(vector);
+    let mut search = search
+        .on("search", &store.dir)?
+        .column("vector")
+        .distance_type(DistanceType::Cosine)
+        .limit(limit)
+        .select(Select::columns(&["chunk_id", "file_id", "_distance"]));
+    search = match effort {
+        Effort::Exact => search.bypass_vector_index(),
+        Effort::Index(part) => maintenance::tune(search, part),
+    };
+    if let Some(filter) = filter {
+        search = search.only_if_expr(filter);
+    }
+    let batches = collect(search.execute().await, "search", &store.dir).await?;
+    best_first(&batches, "_distance", |distance| 1.0 - distance)
+}
+
+/// Returns the cosine similarity of `vector` to each of these chunks.
+pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
+    if let Some(vectors) = store.hot().vectors() {
+        return Ok(vectors.similarities(vector, ids));
+    }
+    let stored = stored_vectors(store, ids).await?;
+    let hit = |((file_id, chunk_id), found): ((FileId, ChunkId), Vec<f32>)| LegHit {
+        chunk_id,
+        file_id,
+        score: cosine(vector, &found),
+    };
+    Ok(stored.into_iter().map(hit).collect())
+}
+
+/// Returns the vectors of these chunks.
+pub(super) async fn vectors(
+    store: &LanceStore,
+    ids: &[(FileId, ChunkId)],
+) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+    if let Some(vectors) = store.hot().vectors() {
+        return Ok(vectors.vectors(ids));
+    }
+    stored_vectors(store, ids).await
+}
+
+async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for batch in &rows(store, ids, &["chunk_id", "file_id", "vector"]).await? {
+        let rows = schema::keys(batch)?.zip(schema::vectors(batch)?).filter(|(_, it)| !schema::awaits(it));
+        found.extend(rows.map(|((file_id, id), it)| ((file_id, ChunkId(id.to_owned())), it.to_vec())));
+    }
+    keep_asked(&mut found, ids, |it| (it.0.0, &it.0.1));
+    Ok(found)
+}
+
+/// Passes every chunk of these files to `each` until it returns false.
+pub(super) async fn scan(
+    store: &LanceStore,
+    files: &FileSet,
+    each: &mut (dyn FnMut(StoredChunk) -> bool + Send),
+) -> Result<()> {
+    let mut query = store.shown.query().select(Select::columns(&schema::CHUNK_COLUMNS));
+    match scope(store, files) {
+        Scope::None => return Ok(()),
+        Scope::All => {}
+        Scope::Part(part) => query = query.only_if_expr(part.filter(store)),
+    }
+    let mut stream = query.execute().await.on("read", &store.dir)?;
+    while let Some(batch) = stream.try_next().await.on("read", &store.dir)? {
+        for chunk in schema::stored_chunks(&batch)? {
+            if files.holds(chunk.file_id) && !each(chunk) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns a superset of the rows of these chunks; [`keep_asked`] drops the others.
+pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns: &[&str]) -> Result<Vec<RecordBatch>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut files: Vec<FileId> = ids.iter().map(|(file_id, _)| *file_id).collect();
+    files.sort_unstable();
+    files.dedup();
+    let chunks = ids.iter().map(|(_, id)| lit(id.0.as_str())).collect();
+    let filter = of_files(&files).and(col("chunk_id").in_list(chunks, false));
+    let query = store.shown.query().only_if_expr(filter).select(Select::columns(columns));
+    collect(query.execute().await, "read", &store.dir).await
+}
+
+/// Drops rows that were not requested: files with the same content share chunk ids.
+pub(super) fn keep_asked<T>(rows: &mut Vec<T>, ids: &[(FileId, ChunkId)], key: fn(&T) -> (FileId, &ChunkId)) {
+    let asked: HashSet<(FileId, &ChunkId)> = ids.iter().map(|(file_id, id)| (*file_id, id)).collect();
+    rows.retain(|row| asked.contains(&key(row)));
+}
+
+/// Returns the condition that a row belongs to one of these files.
+pub(super) fn of_files(files: &[FileId]) -> DfExpr {
+    match files {
+        [one] => col("file_id").eq(lit(*one)),
+        _ => col("file_id").in_list(files.iter().map(|it| lit(*it)).collect(), false),
+    }
+}
+
+/// Returns the condition that a row belongs to this file and has an ordinal in this range.
+pub(super) fn of_part(file_id: FileId, ordinals: &Range<u32>) -> DfExpr {
+    let within = col("ordinal").gt_eq(lit(ordinals.start)).and(col("ordinal").lt(lit(ordinals.end)));
+    of_files(&[file_id]).and(within)
+}
+
+/// Returns which part of the rows a set of files selects.
+fn scope(store: &LanceStore, files: &FileSet) -> Scope {
+    let rows = store.rows();
+    let FileSet::Only(wanted) = files else { return if rows.is_empty() { Scope::None } else { Scope::All } };
+    let mut files = Vec::with_capacity(wanted.len());
+    let mut count = 0;
+    for file_id in wanted.iter() {
+        if let Some(chunks) = rows.get(file_id) {
+            files.push(*file_id);
+            count += chunks;
+        }
+    }
+    if files.is_empty() {
+        Scope::None
+    } else if files.len() == rows.len() {
+        Scope::All
+    } else {
+        Scope::Part(Part { files, rows: count, all_rows: store.chunk_count() })
+    }
+}
+
+fn best_first(batches: &[RecordBatch], column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
+    let mut hits = Vec::new();
+    for batch in batches {
+        hits.extend(schema::hits(batch, column, score)?);
+    }
+    // A chunk without a vector has zeros, and their distance is NaN.
+    hits.retain(|it| !it.score.is_nan());
+    sort(&mut hits);
+    Ok(hits)
+}
+
+/// Sorts best first, and by id for equal scores, so that results are reproducible.
+fn sort(hits: &mut [LegHit]) {
+    hits.sort_by(|a, b| {
+        let by_score = b.score.total_cmp(&a.score);
+        by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
+    });
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+    let norm = (dot(a, a) * dot(b, b)).sqrt();
+    if norm > 0.0 { dot(a, b) / norm } else { 0.0 }
+}
