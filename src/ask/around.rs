@@ -97,7 +97,9 @@ fn unfinished(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
         warnings.push(format!("{number} files are not indexed yet; `vic status` shows the progress"));
     }
     if awaiting {
-        warnings.push("some files have no vectors yet and are found by keywords only; `vic status` shows the progress".into());
+        warnings.push(
+            "some files have no vectors yet and are found by keywords only; `vic status` shows the progress".into(),
+        );
     }
     Ok(warnings)
 }

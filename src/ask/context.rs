@@ -34,7 +34,9 @@ impl Context {
     pub(super) fn of(request: &GrepRequest) -> Result<Context> {
         for (field, lines) in [("before", request.before), ("after", request.after)] {
             if lines > MAX_CONTEXT {
-                return Err(Error::invalid(format!("`{field}` is {lines}, and at most {MAX_CONTEXT}")).field(field));
+                return Err(
+                    Error::invalid(format!("`{field}` is {lines}, but the limit is {MAX_CONTEXT}")).field(field)
+                );
             }
         }
         Ok(Context { before: request.before as usize, after: request.after as usize, left: Cell::new(MOST_BYTES) })

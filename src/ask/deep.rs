@@ -53,7 +53,7 @@ impl Asker {
             let shown = found.evidence.as_ref().map(|it| &it.chunk.id);
             if let Some(when) = shown.and_then(|id| fresh.chunks.get(id)) {
                 found.hit.tier = Tier::L2.name().into();
-                found.hit.reasoning.push_str(&format!("; found by looking into the file {when}"));
+                found.hit.reasoning.push_str(&format!("; found by a skill {when}"));
             }
         }
         Ok(true)

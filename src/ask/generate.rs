@@ -152,7 +152,7 @@ fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<Str
             return Ok(message);
         }
         if passages.len() < 2 {
-            let text = format!("the question and a passage need {needed} tokens, and there is room for {room}");
+            let text = format!("the question and a passage need {needed} tokens, but only {room} are free");
             let hint = "ask a shorter question, take a model with a larger context, or raise VIC_LLM_CONTEXT_TOKENS";
             return Err(Error::new(ErrorCode::FailedPrecondition, text).hint(hint));
         }
@@ -312,6 +312,6 @@ mod tests {
         };
         assert_eq!((shown(10_000).unwrap(), shown(400).unwrap()), (6, 3));
         let error = shown(50).unwrap_err();
-        assert!(error.message.contains("there is room for 50") && error.hint.is_some(), "{error}");
+        assert!(error.message.contains("only 50 are free") && error.hint.is_some(), "{error}");
     }
 }

@@ -201,7 +201,7 @@ fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Sta
         parts.push("passage read again in the file".into());
     }
     if !fused.copies.is_empty() {
-        parts.push(format!("{} more files say the same", fused.copies.len()));
+        parts.push(format!("{} more files are near-copies", fused.copies.len()));
     }
     parts.join("; ")
 }

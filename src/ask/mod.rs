@@ -61,8 +61,8 @@ const DEFAULT_LIMIT: u32 = 10;
 const MAX_LIMIT: u32 = 1_000;
 
 /// Warning for a question about mail of some period.
-const MAIL_DATES: &str = "the dates asked for are compared with when each mail was sent (mail date); only where a mail does not say, \
-                          with when its file was modified";
+const MAIL_DATES: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
+                          with the date its file was modified";
 
 /// Longest time for checks of files: a fast disk allows a thousand checks a second.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -287,7 +287,7 @@ impl Asker {
         }
         let told = addresses::hidden(text);
         if told != text {
-            tracing::warn!("a question went without its server: {text}");
+            tracing::warn!("a server failed during a question: {text}");
         }
         told.into_owned()
     }

@@ -70,7 +70,8 @@ impl Asker {
         };
         if looked.gone > 0 {
             let gone = looked.gone;
-            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
+            warnings
+                .push(format!("{gone} files that match were left out: they are gone, or their folder is unavailable"));
         }
         let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
         warnings.extend(looked.changed.iter().map(old));

@@ -43,7 +43,7 @@ impl Asker {
             if !is_torn {
                 return Ok(outcome);
             }
-            tracing::debug!("files were written under a search: it begins anew");
+            tracing::debug!("files were written during a search: searching again");
         }
         Ok(self.find_once(served, question, &asked).await?.0)
     }

@@ -33,7 +33,7 @@ impl Asker {
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
         let Some(mean) = mean(&vectors) else {
-            let message = format!("the vectors of `{name}` are still to come: it is found by its words alone so far");
+            let message = format!("`{name}` has no vectors yet: only its keywords are indexed so far");
             return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("`vic status` shows the progress"));
         };
         let plan = self.bare_plan(
@@ -95,7 +95,7 @@ impl Asker {
         crate::index::at_named_file(named, &self.scope, move || {
             let record = crate::index::locate(&catalog, &scope, &path)?;
             if record.state != FileState::Indexed {
-                let why = record.reason.map_or("it is still to be read", |it| it.name());
+                let why = record.reason.map_or("it is not read yet", |it| it.name());
                 return Err(Error::new(
                     ErrorCode::FailedPrecondition,
                     format!("`{}` is not indexed: {why}", path.display()),

@@ -103,7 +103,7 @@ impl Window<'_> {
     }
 
     fn cells(&mut self, wanted: &str) -> Result<()> {
-        let wrong = || Error::invalid(format!("`{wanted}` is no cell or range: use `B2` or `B2:D9`")).field("cell");
+        let wrong = || Error::invalid(format!("`{wanted}` is not a cell or range: use `B2` or `B2:D9`")).field("cell");
         let area = cells_of(wanted).ok_or_else(wrong)?;
         let place = |it: &Block| it.anchor.cell.as_deref().and_then(cells_of);
         let ranges: Vec<String> =
@@ -129,7 +129,7 @@ impl Window<'_> {
             return Err(Error::not_found(text).field("cell"));
         }
         if !blurred.is_empty() {
-            let text = format!("the cells of {} cannot be told apart: all of them are here", blurred.join(", "));
+            let text = format!("the cells of {} cannot be separated: all of them are shown", blurred.join(", "));
             self.document.problems.push(text);
         }
         self.document.blocks = kept;
