@@ -1,5 +1,5 @@
-//! `proposals.json`: entities and relations that somebody proposes. They are not believed; what a reasoner adds to them is
-//! checked here, and marked with who said it.
+//! Extends `proposals.json`: proposed entities and relations that are not accepted yet. Validates the additions of a
+//! reasoner, and marks them with its name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,22 +14,22 @@ use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate};
 use crate::machine::computing;
 
-/// Bytes of one evidence text that a reasoner is shown.
+/// Most bytes of one evidence text for a reasoner.
 const CHUNK_BYTES: usize = 1_200;
-/// Bytes of all of them.
+/// Most bytes of all evidence texts.
 const EVIDENCE_BYTES: usize = 200_000;
-/// Most proposals of one file.
+/// Most proposals in one file.
 const MAX_PROPOSALS: usize = 100_000;
-/// Texts of the evidence that a reasoner is shown.
+/// Most evidence texts for a reasoner.
 const EVIDENCE_TEXTS: usize = 1_000;
-/// Most proposals that are added at once, however many are asked for.
+/// Most proposals added in one call, whatever the request.
 const MAX_NEW: u32 = 2_000;
-/// Names in one passage that the rules relate with one another: those of more say nothing.
+/// Most names in one passage that the rules relate to each other; relations of more names are noise.
 const MAX_NAMES: usize = 100;
-/// What the rules are sure of: two names in one passage say little.
+/// Confidence of the rules: two names in one passage are weak evidence.
 const RULE_CONFIDENCE: f64 = 0.3;
 
-/// A file of proposals with what was added.
+/// A file of proposals with the additions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Augmented {
     /// The whole file.
@@ -38,13 +38,13 @@ pub struct Augmented {
     pub added: usize,
     /// Number of proposals that were routed to a schema.
     pub routed: usize,
-    /// What is worth knowing, and what was left out and why.
+    /// Notes for the caller, including what was left out and why.
     pub notes: Vec<String>,
-    /// Who said it.
+    /// Name of the model that proposed the additions.
     pub model: String,
 }
 
-/// Has a reasoner add to proposals. `chunks` are the texts that they rest on, as far as there are any.
+/// Lets a reasoner add to proposals. `chunks` holds their evidence texts, as far as known.
 pub(super) async fn augment(
     reasoner: &dyn Reasoner,
     model: Option<String>,
@@ -60,7 +60,7 @@ pub(super) async fn augment(
     notes.extend(cuts.into_iter().map(String::from));
     notes.extend(response.notes.iter().map(|it| plain(it)));
     response.notes = notes;
-    // What was not shown bears nothing out.
+    // Text that the reasoner did not see is not evidence.
     let shown = match request.task {
         PluginTask::AugmentProposals { evidence_chunks, .. } => evidence_chunks.unwrap_or_default(),
         PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => BTreeMap::new(),
@@ -68,10 +68,10 @@ pub(super) async fn augment(
     computing(|| merge(proposals, response, &shown, most.min(MAX_NEW), reasoner.name()))
 }
 
-/// A task as far as a reasoner is given it, and what was left out; others than these go as they are.
+/// Validates and bounds a task for a reasoner. Returns it with notes about what was left out. Other tasks pass unchanged.
 ///
 /// # Errors
-/// As [`check_proposals`].
+/// See [`check_proposals`].
 pub(super) fn checked(task: PluginTask) -> Result<(PluginTask, Vec<String>)> {
     let PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } = task else {
         return Ok((task, Vec::new()));
@@ -87,7 +87,7 @@ pub(super) fn checked(task: PluginTask) -> Result<(PluginTask, Vec<String>)> {
     Ok((PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals }, notes))
 }
 
-/// Texts as far as they go to a reasoner.
+/// Bounds the evidence texts for a reasoner.
 fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut left = EVIDENCE_BYTES;
     let mut kept = BTreeMap::new();
@@ -110,7 +110,7 @@ fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMa
     kept
 }
 
-/// Puts what a reasoner said into the file, as far as it can be meant.
+/// Adds the valid proposals of a response to the file.
 fn merge(
     mut proposals: Value,
     response: PluginResponse,
@@ -121,7 +121,7 @@ fn merge(
     let mut notes = response.notes;
     let list = list(&proposals)?;
     let mut ids: BTreeSet<String> = list.iter().filter_map(|it| it["proposal_id"].as_str().map(String::from)).collect();
-    // What an added relation may end at: entities of the file, and those that come with it.
+    // Possible ends of an added relation: entities of the file and of the response.
     let entities: BTreeSet<&str> =
         list.iter().chain(&response.added_proposals).filter_map(|it| it["entity_id"].as_str()).collect();
     let mut added = Vec::new();
@@ -146,7 +146,7 @@ fn merge(
     Ok(Augmented { proposals, added: count, routed, notes, model })
 }
 
-/// Sets where proposals belong. One that says so itself is left alone.
+/// Sets the schema of proposals. A proposal that already has one stays unchanged.
 fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String>) -> usize {
     let mut routed = 0;
     let numbered = all.iter().enumerate().filter_map(|(at, it)| Some((it["proposal_id"].as_str()?.to_string(), at)));
@@ -164,7 +164,7 @@ fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String
     routed
 }
 
-/// The proposal with who said it.
+/// Returns the proposal with the name of its model.
 fn marked(proposal: &Value, model: &str) -> Value {
     let mut marked = proposal.clone();
     if !marked["metadata"].is_object() {
@@ -174,7 +174,7 @@ fn marked(proposal: &Value, model: &str) -> Value {
     marked
 }
 
-/// Says whether a whole file can be meant: version 1, and every proposal with what its kind needs.
+/// Validates a file of proposals: version 1, and every proposal with the fields of its kind.
 ///
 /// # Errors
 /// `InvalidArgument` with the place, e.g. `proposals[3].rel_type`.
@@ -223,7 +223,7 @@ fn check_one(proposal: &Value) -> Result<()> {
     }
 }
 
-/// Says whether something that was added can be taken: whole, new, between known ends, and resting on a text that was shown.
+/// Validates an added proposal: complete, new, with known ends, and citing a text that the reasoner saw.
 fn check_added(
     proposal: &Value,
     ids: &BTreeSet<String>,
@@ -250,7 +250,7 @@ fn check_added(
     }
 }
 
-/// What rules add: a relation between entities whose names stand in the same passage.
+/// Returns the additions by rule: a relation between entities with names in the same passage.
 pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, String>>, most: u32) -> PluginResponse {
     let most = most.min(MAX_NEW) as usize;
     let none = Vec::new();
@@ -279,7 +279,7 @@ pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, Str
     PluginResponse { added_proposals: added, ..PluginResponse::default() }
 }
 
-/// The relation of two entities with their names.
+/// Returns the relation of two entities with their names.
 fn mentioned((source, first): &(String, String), (target, second): &(String, String), chunk: &str) -> Value {
     let id = format!("mentioned_with:{source}:{target}");
     json!({
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rules_relate_names_of_one_passage() {
+    async fn rules_relate_names_in_the_same_passage() {
         let before = file(vec![entity("ada", "Ada Quill"), entity("bo", "Bo Reed"), entity("cy", "Cy Moor")]);
         let after = augment(&Stub, None, before.clone(), chunks(), 2_000).await.unwrap();
         assert_eq!((after.added, after.notes.len()), (1, 0), "{:?}", after.notes);
@@ -319,14 +319,14 @@ mod tests {
         assert_eq!((&added["source"], &added["target"]), (&json!("ada"), &json!("bo")));
         assert_eq!(added["metadata"]["proposed_by"], "mock");
         check_proposals(&after.proposals).unwrap();
-        // Once more adds nothing.
+        // A second run adds nothing.
         assert_eq!(augment(&Stub, None, after.proposals, chunks(), 2_000).await.unwrap().added, 0);
         assert_eq!(augment(&Stub, None, before, chunks(), 0).await.unwrap().added, 0);
     }
 
     #[tokio::test]
-    async fn many_names_in_many_passages_come_to_an_end() {
-        // All of one name, so that each stands in every passage.
+    async fn many_names_in_many_passages_stay_bounded() {
+        // All have one name, so that each occurs in every passage.
         let entities: Vec<Value> = (0..20_000).map(|it| entity(&format!("e{it}"), "Ada")).collect();
         let texts = |count: usize| (0..count).map(|it| (format!("c{it}"), "Ada met Ada.".into())).collect();
         let begun = std::time::Instant::now();
@@ -335,13 +335,13 @@ mod tests {
         for said in ["1000 of 5000 texts", "at most 2000 proposals"] {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }
-        // Nothing more to add is no reason to go through them all.
+        // With no additions allowed, it ends without a full pass.
         let none = augment(&Stub, None, file(entities), texts(5_000), 0).await.unwrap();
         assert!(none.added == 0 && begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 
     #[test]
-    fn what_cannot_be_meant_is_left_out_with_the_reason() {
+    fn invalid_additions_are_dropped_with_a_note() {
         let relation = |id: &str, target: &str| {
             json!({ "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "knows", "source": "ada",
                     "target": target, "confidence": 0.5, "evidence": [{ "chunk_id": "c1" }] })
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_refused_with_the_place_of_its_fault() {
+    fn invalid_file_error_names_the_field() {
         let mut nameless = entity("bo", "Bo");
         nameless["name"] = Value::Null;
         for (file, place) in [

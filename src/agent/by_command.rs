@@ -1,4 +1,4 @@
-//! A command as a reasoner: vic is the host of a plugin.
+//! Reasoner that runs a command: vic is the host of a plugin.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginResponse, PluginTask};
 use crate::model::{PrivacyMode, Redaction};
 
-/// Bytes of a request around its task.
+/// Bytes of a request besides its task.
 const ENVELOPE_BYTES: usize = 256;
 
-/// A plugin.
+/// A plugin command.
 pub(super) struct ByCommand {
     pub(super) command: PluginCommand,
     pub(super) mode: PrivacyMode,
@@ -38,7 +38,7 @@ impl Reasoner for ByCommand {
     }
 
     async fn room(&self, request: &PluginRequest) -> Room {
-        // Name of the protocol and of the model stand around the task.
+        // The request also holds the names of the protocol and the model.
         let around = ENVELOPE_BYTES + request.model.as_ref().map_or(0, String::len) * 2;
         Room::Bytes(self.limits(&request.task).request_bytes.saturating_sub(around))
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::agent::room::fitted;
 
-    /// What a plugin says that counts the lines with `Zk3v` in what it is told.
+    /// Returns the answer of a plugin that counts the lines with `Zk3v` in its request.
     async fn counted(redaction: Redaction) -> Option<String> {
         let script = r#"printf '{"answer": "%s"}' $(grep -c Zk3v)"#;
         let command = PluginCommand::find("sh", vec!["-c".into(), script.into()], Path::new("/")).unwrap();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_is_told_no_keys_unless_the_owner_says_so() {
+    async fn plugin_request_is_redacted_unless_disabled() {
         assert_eq!(counted(Redaction::Keys).await.as_deref(), Some("0"));
         assert_eq!(counted(Redaction::None).await.as_deref(), Some("1"));
     }

@@ -1,4 +1,4 @@
-//! A language model as a reasoner: the task goes into a prompt, what it may say is a JSON Schema, and what cannot be used
+//! Reasoner that asks a language model. The task becomes a prompt, a JSON Schema defines the answer, and an invalid answer
 //! is sent back once with the reason.
 
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::model::{PrivacyMode, Redaction};
 
 /// Tokens of an answer: a query or a step takes some hundred.
 const MAX_TOKENS: u32 = 1_024;
-/// Tokens of an answer that holds proposals.
+/// Tokens of an answer with proposals.
 const PROPOSAL_TOKENS: u32 = 8_192;
-/// Tries of one task.
+/// Attempts for one task.
 const ATTEMPTS: usize = 2;
-/// Characters of an answer that is sent back, and of the reason.
+/// Most characters of a rejected answer and of the reason in the retry.
 const SENT_BACK_CHARS: usize = 300;
-/// Tokens that are kept free for that, and for what the server puts around messages.
+/// Tokens reserved for the retry, and for the server's message template.
 const SPARE_TOKENS: usize = 500;
 
-/// A language model.
+/// A language model as a reasoner.
 pub(super) struct ByModel {
     pub(super) client: LlmClient,
     pub(super) mode: PrivacyMode,
@@ -52,7 +52,7 @@ impl ByModel {
     }
 }
 
-/// What of the context is the answer's: what the task needs, and at most a quarter.
+/// Returns the answer's share of the context: the need of the task, but at most a quarter.
 fn answer_tokens(task: &PluginTask, limits: ModelLimits) -> u32 {
     let wanted = match task {
         PluginTask::AugmentProposals { .. } => PROPOSAL_TOKENS,
@@ -61,7 +61,7 @@ fn answer_tokens(task: &PluginTask, limits: ModelLimits) -> u32 {
     wanted.min(limits.answer_tokens).min(limits.context_tokens / 4).max(1)
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn beginning(text: &str) -> &str {
     text.char_indices().nth(SENT_BACK_CHARS).map_or(text, |(end, _)| &text[..end])
 }
@@ -105,7 +105,7 @@ impl Reasoner for ByModel {
                         "That cannot be used: {}. Answer with the corrected JSON object only.",
                         beginning(&error.message)
                     );
-                    // Whole it could fill the context.
+                    // The whole answer could fill the context.
                     let said = Message::new(Role::Assistant, beginning(&answer.text));
                     again = vec![said, Message::new(Role::User, why)];
                     problem = Some(error);
@@ -124,14 +124,14 @@ mod tests {
     use crate::agent::room::fitted;
     use crate::llm::{LlmClientConfig, Mock};
 
-    /// A model with this context.
+    /// Returns a model with this context size.
     fn model(mock: &std::sync::Arc<Mock>, context_tokens: u32) -> ByModel {
         let client = mock.client_with(LlmClientConfig { context_tokens, ..LlmClientConfig::default() });
         ByModel { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction: Redaction::Keys }
     }
 
     #[tokio::test]
-    async fn nothing_is_sent_that_the_context_does_not_hold() {
+    async fn requests_never_exceed_the_context() {
         let rows: Vec<_> = (0..2_000).map(|it| json!({ "?x": { "id": it, "name": format!("node {it}") } })).collect();
         let results = json!({ "vars": ["?x"], "rows": rows, "truncated": false });
         let task = PluginTask::Answer { question: "who?".into(), query: json!({}), results };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_is_hidden_behind_backslashes_is_not_sent() {
+    async fn key_behind_json_escapes_is_redacted() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";
         let results = json!({ "vars": ["?x"], "rows": [{ "?x": format!("api_key = \"{value}\"") }] });
         let question = format!("whose is this password:\n{value}");

@@ -1,4 +1,4 @@
-//! Which backend the `llm` commands use: remembered in the data directory, and overridden once by a request.
+//! The backend of the `llm` commands: saved in the data directory, and overridden by a single request.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,28 +10,28 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::plugin::PluginCommand;
 use crate::model::agent::{BackendKind, CommandLine, Override};
 
-/// The model of an Ollama server when nobody names one.
+/// The default model of an Ollama server.
 const OLLAMA_MODEL: &str = "nemotron-3-nano";
 
-/// A backend.
+/// A chosen backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// Its kind.
     pub backend: BackendKind,
-    /// The model; None takes the one of the configuration or of the backend.
+    /// The model; None takes the default of the configuration or of the backend.
     #[serde(default)]
     pub model: Option<String>,
-    /// The command, of the kind [`BackendKind::Command`].
+    /// The command of a [`BackendKind::Command`].
     #[serde(default)]
     pub command: Option<PluginCommand>,
 }
 
 impl Choice {
-    /// The choice that was remembered, else the configuration's.
+    /// Returns the saved choice, else the configured one.
     ///
     /// # Errors
-    /// `DataLoss` when the file cannot be understood.
+    /// `DataLoss` if the file cannot be parsed.
     pub fn load(config: &Config) -> Result<Choice> {
         let path = config.llm_choice_path();
         match std::fs::read(&path) {
@@ -44,7 +44,7 @@ impl Choice {
         }
     }
 
-    /// What the configuration says.
+    /// Returns the configured choice.
     pub fn configured(config: &Config) -> Choice {
         let backend = match config.llm.backend {
             LlmBackend::Stub => BackendKind::Mock,
@@ -55,14 +55,14 @@ impl Choice {
         Choice { backend, model, command: None }
     }
 
-    /// Remembers the choice. The daemon sees it with the next request.
+    /// Saves the choice. The daemon reads it with the next request.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, config: &Config) -> Result<()> {
         let path = config.llm_choice_path();
         let text = serde_json::to_string_pretty(self).map_err(Error::internal)?;
-        // Made readable for this user only, and put in place whole.
+        // The temporary file is private to this user, and an atomic rename puts it in place.
         let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).at("write to", &config.data_dir)?;
         file.write_all(text.as_bytes()).at("write", &path)?;
         file.as_file().sync_all().at("sync", &path)?;
@@ -70,10 +70,10 @@ impl Choice {
         Ok(())
     }
 
-    /// The choice as a request overrides it.
+    /// Returns the choice with the overrides of a request.
     ///
     /// # Errors
-    /// The command cannot be found, or the kind of backend needs one and there is none.
+    /// The command cannot be found, or the backend needs a command and has none.
     pub fn with(self, over: &Override) -> Result<Choice> {
         let command = over.command.as_ref().map(find).transpose()?;
         let backend = match (over.backend, &command) {
@@ -85,7 +85,7 @@ impl Choice {
             (Some(other), None) => other,
             (None, None) => self.backend,
         };
-        // A model of another backend means nothing here.
+        // Drops the model of another backend.
         let model = over.model.clone().or(self.model.filter(|_| backend == self.backend));
         let choice = Choice { backend, model, command: command.or(self.command) };
         match backend == BackendKind::Command && choice.command.is_none() {
@@ -97,7 +97,7 @@ impl Choice {
         }
     }
 
-    /// The model that is asked for; empty where the backend has its own.
+    /// Returns the name of the model to request; empty if the backend has its own default.
     pub fn model_name(&self, config: &Config) -> String {
         let configured = Choice::configured(config);
         let of_config = || configured.model.filter(|_| configured.backend == self.backend);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_remembered_and_the_configuration_holds_until_then() {
+    fn saved_choice_replaces_configured_backend() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path(), &[("VIC_LIBRARIAN_BACKEND", "ollama"), ("VIC_OLLAMA_MODEL", "small")]);
         assert_eq!(Choice::load(&config).unwrap().model_name(&config), "small");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_overrides_once_and_only_what_fits() {
+    fn override_applies_once_and_rejects_mismatches() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path(), &[]);
         let mock = Choice::configured(&config);
@@ -153,7 +153,7 @@ mod tests {
         let named = Override { model: Some("x".into()), ..ollama.clone() };
         let named = mock.clone().with(&named).unwrap();
         assert_eq!(named.model_name(&config), "x");
-        // The model of one backend is none of another.
+        // The model of one backend does not apply to another.
         let openai = Override { backend: Some(BackendKind::OpenAi), ..Override::default() };
         assert_eq!(named.with(&openai).unwrap().model_name(&config), "");
         let none = Override { backend: Some(BackendKind::Command), ..Override::default() };

@@ -1,5 +1,5 @@
-//! What an answer rests on: each citation has to name something that a tool gave, and where that stands in a file, the file
-//! is read again.
+//! Verifies the citations of an answer. Each must name something in the result of a tool, and a passage of a file is read
+//! again.
 
 use std::collections::HashSet;
 
@@ -9,27 +9,27 @@ use serde::Serialize;
 use crate::agent::evidence::{Evidence, Offered};
 use crate::model::{Anchor, Scope};
 
-/// A citation that stands.
+/// A verified citation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cited {
-    /// As the answer names it.
+    /// The name in the answer.
     pub citation: String,
-    /// The file, where there is one.
+    /// The file, if the cited thing is in one.
     pub path: Option<String>,
-    /// Where in it, in words.
+    /// The place in the file, in words.
     pub place: String,
-    /// `file`: read again and there; `result`: a tool gave it, and it is in no file.
+    /// `file`: read again in the file; `result`: returned by a tool, and in no file.
     pub checked: &'static str,
 }
 
-/// Reads files again.
+/// Verifies passages in files.
 #[async_trait]
 pub trait Witness: Send + Sync {
-    /// Says whether a passage still stands at its place in a file that the caller may know of.
+    /// Returns whether a passage is still at its place in a file of the caller's scope.
     async fn stands(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool;
 }
 
-/// Which citations stand, each once, and how many do not.
+/// Returns the valid citations, each once, and the number of invalid ones.
 pub(super) async fn check(
     citations: &[String],
     offered: &Offered,
@@ -41,7 +41,7 @@ pub(super) async fn check(
     let mut looked_at = HashSet::new();
     for citation in citations {
         let citation = citation.trim();
-        // What fell was read in its file too, and does not stand the second time.
+        // A rejected citation would fail again, so each is checked once.
         if !looked_at.insert(citation) {
             continue;
         }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::llm::plugin::TranscriptStep;
 
-    /// Finds nothing, and counts how often it was asked.
+    /// Rejects every passage, and counts the calls.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_read_once_however_often_an_answer_cites_it() {
+    async fn repeated_citation_is_verified_once() {
         let result = json!({ "citation": "a.md, line 1", "text": "x", "absolute_path": "/w/a.md" });
         let offered = Offered::of(&[TranscriptStep { tool: "t".into(), args: json!({}), result }]);
         let (citations, witness) = (vec!["a.md, line 1".to_string(); 100], Counting::default());

@@ -1,15 +1,15 @@
-//! Keys and tokens are blacked out in what a reasoner is told, text by text: behind the backslashes of JSON in JSON nobody
-//! would know them. Before a task is cut to its room, or halves of them would be left.
+//! Redacts keys and tokens in the request to a reasoner, string by string: nested JSON escapes would hide them from a search
+//! of the whole text. Runs before a task is cut to size, because half a key would not be recognised.
 
 use crate::error::{Error, Result};
 use crate::llm::plugin::PluginRequest;
 use crate::model::Redaction;
 use crate::secrets::black_out;
 
-/// The same request without them.
+/// Returns the request with its keys and tokens redacted.
 ///
 /// # Errors
-/// It cannot be written as JSON.
+/// The task cannot be converted to or from JSON.
 pub(super) fn cleaned(request: PluginRequest, redaction: Redaction) -> Result<PluginRequest> {
     if redaction == Redaction::None {
         return Ok(request);

@@ -1,9 +1,9 @@
-//! What a plugin may ask of vic while it does a task: the tools that an agent has, which read and do nothing else, with
-//! checked arguments, so many times.
+//! Runs the tool calls of a plugin during an answer task: an agent's read-only tools, with validated arguments, and a
+//! limited number of calls.
 //!
-//! A plugin of the protocol's third version that is to tell rows in words may find that they say too little, and name a tool
-//! instead. It is then asked on as in a tool loop, with the rows as its first result, until it answers. One that only knows
-//! the second version never does so, and notices nothing.
+//! A plugin with version 3 of the protocol may find the rows insufficient for an answer, and name a tool instead. It then
+//! gets tool loop steps, with the rows as the first result, until it answers. A plugin with only version 2 never calls a
+//! tool and is not affected.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep};
 
-/// Calls that a plugin may make for one answer.
+/// Most calls of a plugin for one answer.
 const MOST_CALLS: usize = 8;
 
-/// A plugin that was asked for an answer.
+/// A plugin's answer task.
 pub(super) struct Guest<'a> {
     pub(super) tools: &'a RegisteredTools,
     pub(super) question: &'a str,
@@ -24,10 +24,10 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Serves the calls of a plugin until it answers. `query` and `results` are what it was asked with.
+    /// Runs the calls of a plugin until it answers. `query` and `results` are those of its task.
     ///
     /// # Errors
-    /// `ResourceExhausted`: it calls and calls; and whatever it fails with.
+    /// `ResourceExhausted` after too many calls, and errors of the plugin.
     pub(super) async fn served(
         &self,
         thinker: &mut Thinker<'_>,

@@ -1,34 +1,34 @@
-//! How much an agent may take.
+//! Limits of an agent.
 
 use std::time::Duration;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Usual time of a file of proposals, which is read as a whole.
+/// Default time for a file of proposals, which is read as a whole.
 pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
 
-/// Bytes of a token, as a rule of thumb.
+/// Estimated bytes of a token.
 const BYTES_A_TOKEN: usize = 4;
 
-/// Tokens of a JSON text, estimated.
+/// Estimates the tokens of a value as JSON.
 pub(super) fn tokens(value: &impl serde::Serialize) -> u64 {
     serde_json::to_string(value).map_or(0, |it| (it.len() / BYTES_A_TOKEN) as u64)
 }
 
-/// The time of a piece of work.
+/// The time limit of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
-    /// For all of it.
+    /// Limit for the whole task.
     pub(super) time: Duration,
-    /// That it is less than was asked for.
+    /// Note if the limit is below the requested time.
     pub(super) note: Option<String>,
 }
 
 impl Allowed {
-    /// What was asked for, else what is usual, and never more than `most`.
+    /// Takes the requested time, else the default, and at most `most`.
     ///
     /// # Errors
-    /// `InvalidArgument`: no time is no answer.
+    /// `InvalidArgument` if the time is zero.
     pub(super) fn of(wanted: Option<Duration>, usual: Duration, most: Duration) -> Result<Allowed> {
         let wanted = wanted.unwrap_or(usual);
         if wanted.is_zero() {
@@ -38,10 +38,10 @@ impl Allowed {
         Ok(Allowed { time: wanted.min(most), note })
     }
 
-    /// Waits for work, and no longer.
+    /// Runs work with the time limit.
     ///
     /// # Errors
-    /// `DeadlineExceeded`, and as the work.
+    /// `DeadlineExceeded`, and errors of the work.
     pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(self.time, work).await.unwrap_or_else(|_| {
             let text = format!("there was no answer within {:?}", self.time);
@@ -56,7 +56,7 @@ mod tests {
     use crate::model::agent::QUESTION_TIME;
 
     #[test]
-    fn work_has_the_time_that_was_asked_for_up_to_what_is_allowed() {
+    fn allowed_time_is_capped_with_a_note() {
         let seconds = Duration::from_secs;
         for (wanted, time, is_less) in [(None, 180, false), (Some(20), 20, false), (Some(900), 300, true)] {
             let allowed = Allowed::of(wanted.map(seconds), QUESTION_TIME, seconds(300)).unwrap();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_takes_longer_is_left_with_a_typed_error() {
+    async fn overdue_work_ends_with_deadline_exceeded() {
         let allowed = Allowed { time: Duration::from_millis(10), note: None };
         let error = allowed.wait(std::future::pending::<Result<()>>()).await.unwrap_err();
         assert!(error.code == ErrorCode::DeadlineExceeded && error.hint.is_some(), "{error}");

@@ -1,13 +1,13 @@
-//! Questions that a language model and vic answer together: the model proposes, vic executes, and what the model says is
-//! believed as far as it can be checked.
+//! Answers questions with a language model. The model proposes, vic executes, and vic trusts a claim of the model only after
+//! a check.
 //!
-//! [`Assistant`] is the door: it knows which backend was chosen ([`Choice`]), what the caller may see, and the tools. A
-//! [`Reasoner`] does one task of the plugin protocol: a command, a language model behind [`crate::llm::LlmClient`], or the
-//! stub, which needs no model and says the same every time. [`tool_loop`] lets it take steps; [`citations`] checks what its
-//! answer rests on, [`plain()`] makes plain text of it.
+//! [`Assistant`] is the entry point: it knows the chosen backend ([`Choice`]), the caller's scope, and the tools. A
+//! [`Reasoner`] runs one task of the plugin protocol: a command, a language model behind [`crate::llm::LlmClient`], or the
+//! stub, which is deterministic and needs no model. [`tool_loop`] lets it take steps, [`citations`] verifies its answer, and
+//! [`plain()`] turns the answer into plain text.
 //!
-//! What a document says is data: no tool is called but those that are offered, with arguments that meet their schema; none
-//! of them writes or reaches out; and an answer has no active link and no image.
+//! Text of documents is data. Only offered tools run, with arguments that match their schema; none of them writes or uses
+//! the network. An answer has no active link and no image.
 
 mod assistant;
 mod augment;

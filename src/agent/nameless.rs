@@ -1,6 +1,5 @@
-//! A backend as whoever does not own the daemon sees it: what it says, and neither where it is nor how it is called. Of a
-//! server that fails the address is left out; of a command everything but the code, as the words of a program and its
-//! arguments may hold what only the owner knows. The log has the whole.
+//! Hides a backend's address and name from callers other than the owner. An error of a server loses the address. An error of
+//! a command keeps only its code, because its output and arguments may hold the owner's secrets. The log has the full error.
 
 use async_trait::async_trait;
 
@@ -15,10 +14,10 @@ use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
 use crate::model::agent::BackendKind;
 
-/// What is told of a command that fails.
+/// Message for a failed command.
 const FAILED: &str = "the backend failed; the log of vicd says why, to its owner";
 
-/// A reasoner for others than the owner.
+/// A reasoner with redacted name and errors, for callers other than the owner.
 pub(super) struct Nameless {
     pub(super) reasoner: Box<dyn Reasoner>,
     pub(super) backend: BackendKind,
@@ -47,12 +46,12 @@ impl Reasoner for Nameless {
 }
 
 impl Assistant {
-    /// A failure of a backend as whoever asks may read it.
+    /// Redacts an error of the backend for callers other than the owner.
     pub(super) fn told(&self, choice: &Choice, error: Error) -> Error {
         if self.owns { error } else { told(choice.backend, error) }
     }
 
-    /// The same of what happens while a model answers.
+    /// Redacts an event of a model's answer in the same way.
     pub(super) fn told_event(&self, choice: &Choice, event: LlmStreamEvent) -> LlmStreamEvent {
         match event {
             event if self.owns => event,
@@ -70,7 +69,7 @@ impl Assistant {
 }
 
 fn told(backend: BackendKind, error: Error) -> Error {
-    // What is wrong with a request, vic itself says.
+    // vic itself reports invalid requests.
     if backend != BackendKind::Command || error.code == ErrorCode::InvalidArgument {
         return redact_hosts::hide(error);
     }

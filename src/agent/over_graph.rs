@@ -1,4 +1,4 @@
-//! The tools of the graph as an agent calls them, and the witness that reads files again.
+//! Implements the agent's tools with the graph, and the witness with the asker.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::graph::{GraphService, tools};
 use crate::model::{Anchor, Scope, ToolSpec};
 
-/// Every tool that MCP and gRPC have, too.
+/// The graph's tools, the same as over MCP and gRPC.
 pub struct GraphTools(pub GraphService);
 
 #[async_trait]

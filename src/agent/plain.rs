@@ -1,37 +1,36 @@
-//! Plain text of whatever a model wrote: nothing in it loads, links or looks like markup that does.
+//! Sanitises model output to plain text without links, images or active markup.
 //!
-//! An answer is shown by terminals and apps that make links of addresses and pictures of markup. A text that a document
-//! slipped in could so send what it knows to its author's server. The words stay; what makes them active is broken up, for
-//! Markdown, for HTML and for terminals, and also where an app looks for addresses in what it has already rendered. Names
-//! of hosts alone stay: `notes.md` is one.
+//! Terminals and apps turn addresses into links and markup into images. Injected text of a document could so leak data to
+//! its author's server. The words stay, but their active parts are broken up: for Markdown, HTML and terminals, and for apps
+//! that search rendered text for addresses. Bare host names stay: `notes.md` is one.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// What is before the slashes of an address; a backslash means nothing to who reads Markdown, and a slash to some browsers.
+/// The slashes of an address. Markdown ignores a backslash, and some browsers read it as a slash.
 static SLASHES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\*:([\\/]{2,})").expect("a constant"));
-/// Schemes that do something when they are followed, beside those with slashes. Before a blank it is a word like any other.
+/// Active schemes without slashes. Before a blank such a word is harmless.
 static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
     let all = "javascript|vbscript|data|file|mailto|tel|sms|xmpp|blob|about|magnet|view-source|vscode|intent";
     Regex::new(&format!(r"(?i)({all})\\*:")).expect("a constant")
 });
-/// Addresses that begin as such.
+/// Addresses without a scheme.
 static WWW: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)(www)\\*\.").expect("a constant"));
-/// Mail addresses, which are links where they stand alone.
+/// Mail addresses, which become links on their own.
 static MAIL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"([\w.+-])\\*@").expect("a constant"));
-/// Characters by name or number, which would become markup again in what shows HTML.
+/// Character references, which become markup again when rendered as HTML.
 static ENTITY: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"&(#|(?:lt|gt|amp|quot)\b|[A-Za-z][A-Za-z0-9]{1,31};)").expect("a constant"));
-/// `<` before anything that could be a tag, an address or a mention.
+/// `<` before a possible tag, address or mention.
 static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<([\p{Alphabetic}/!?@#])").expect("a constant"));
-/// Pairs of which Markdown and wikis make pictures, links, definitions and notes.
+/// Character pairs that begin images, links, definitions and notes in Markdown and wikis.
 const PAIRS: [[char; 2]; 6] = [['!', '['], [']', '('], [']', '['], [']', ':'], ['[', '['], ['!', '(']];
 
-/// Makes plain text.
+/// Sanitises a text.
 pub fn plain(text: &str) -> String {
     let text = seen(text);
-    // A mark of code would hide from one reader what it shows to another.
+    // A backtick could hide from one renderer what another one shows.
     let text = text.replace('`', "'");
     let text = ENTITY.replace_all(&text, "& $1");
     let text = TAG.replace_all(&text, "\u{2039}$1");
@@ -39,11 +38,11 @@ pub fn plain(text: &str) -> String {
     let text = broken(&SCHEMES, &text, "[:]");
     let text = broken(&WWW, &text, "[.]");
     let text = broken(&MAIL, &text, "[@]");
-    // Last: what was put in may stand before a parenthesis.
+    // Last, because a replacement may now precede a parenthesis.
     apart(&text)
 }
 
-/// Puts a mark for the last character of each match that does something: before a blank it is a sign like any other.
+/// Replaces the last character of each active match by a mark. Before a blank the match is harmless.
 fn broken(what: &Regex, text: &str, mark: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut from = 0;
@@ -60,14 +59,14 @@ fn broken(what: &Regex, text: &str, mark: &str) -> String {
     out
 }
 
-/// What is seen of a text: without controls but for line breaks and tabs, and without what is read and not seen.
+/// Removes invisible characters and controls, except line breaks and tabs.
 fn seen(text: &str) -> String {
     let breaks = |it: char| matches!(it, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let text = text.replace("\r\n", "\n");
     text.chars().map(|it| if breaks(it) { '\n' } else { it }).filter(|it| !is_hidden(*it)).collect()
 }
 
-/// Controls, marks that turn the direction of writing, and characters without a width, in which a message can be hidden.
+/// Returns whether a character is a control, a direction mark or without width, and so could hide a message.
 fn is_hidden(it: char) -> bool {
     let control = it.is_control() && it != '\n' && it != '\t';
     let unseen = matches!(it, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -77,7 +76,7 @@ fn is_hidden(it: char) -> bool {
     control || unseen
 }
 
-/// Puts a blank between the two of each pair.
+/// Inserts a blank between the characters of each pair.
 fn apart(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut before = None;
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay() {
+    fn plain_keeps_ordinary_text() {
         for text in [
             "The hive weighed 31 kg [1].",
             "1 < 2, a <- b, a <= b",
@@ -110,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_active() {
+    fn plain_breaks_links_markup_and_controls() {
         for (text, expected) in [
-            // Links and pictures, inline and by reference, also of several kinds in one.
+            // Links and images, inline and by reference, also nested.
             ("![x](https://evil.example/?q=1)", "! [x] (https[:]//evil.example/?q=1)"),
             ("!![x](u)", "!! [x] (u)"),
             ("[click](javascript:alert(1))", "[click] (javascript[:]alert(1))"),
@@ -121,7 +120,7 @@ mod tests {
             ("[[note]] ![[note]]", "[ [note]] ! [ [note]]"),
             ("[^1]: see", "[^1] : see"),
             ("[x]\u{200b}(http://e)", "[x] (http[:]//e)"),
-            // Breaking a scheme must not make a link of its own.
+            // A broken scheme must not create a new link.
             ("javascript:(x) www.(//e) data:[a](b)", "javascript[:] (x) www[.] (//e) data[:] [a] (b)"),
             // HTML.
             ("<img src=x>", "\u{2039}img src=x>"),
@@ -129,7 +128,7 @@ mod tests {
             ("<\u{0}script>x", "\u{2039}script>x"),
             ("<<b>", "<\u{2039}b>"),
             ("&lt;img&gt; &#60;b &lt b &colon; &amp;lt;", "& lt;img& gt; & #60;b & lt b & colon; & amp;lt;"),
-            // Addresses that need no markup.
+            // Addresses without markup.
             ("<https://e>", "\u{2039}https[:]//e>"),
             ("see WWW.evil.example", "see WWW[.]evil.example"),
             ("JavaScript:x Data:y MAILTO:z xmpp:a", "JavaScript[:]x Data[:]y MAILTO[:]z xmpp[:]a"),
@@ -141,7 +140,7 @@ mod tests {
             ("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}", "]8;;http[:]//ex]8;;"),
             ("\u{1b}[2J\u{9b}31mred", "[2J31mred"),
             ("a\rb\r\nc\u{2028}d\u{8}", "a\nb\nc\nd"),
-            // What is not seen, or turns the direction of writing.
+            // Invisible characters and direction marks.
             ("java\u{200b}script:x java\u{ad}script:x", "javascript[:]x javascript[:]x"),
             ("\u{202e}gpj.exe\u{202c} \u{2066}x\u{2069} \u{61c}y", "gpj.exe x y"),
             ("a\u{e0041}\u{e0100}\u{fe0f}b", "ab"),
@@ -153,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn no_mixture_of_marks_is_active() {
+    fn plain_breaks_random_mixtures_of_marks() {
         let marks = ["!", "[", "]", "(", ")", ":", "/", "\\", "<", "a", "www.", "data:", "&", "#", ";", "@", ".", " "];
-        // Every sequence of five would take long; a fixed walk through them finds the same.
+        // All sequences would take too long; a fixed pseudo-random walk covers many.
         let mut state: u64 = 7;
         for _ in 0..20_000 {
             let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Proposals that somebody decided to believe, as a graph that can be imported.
+//! Turns accepted proposals into a graph that can be imported.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 use crate::agent::augment::check_proposals;
 use crate::error::{Error, Result};
 
-/// Which proposals become part of a graph.
+/// Selects the proposals to promote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promotion {
-    /// Those of at least this confidence.
+    /// Least confidence.
     pub min_confidence: f64,
-    /// Only these, by their `proposal_id`; empty is all.
+    /// Only proposals with these `proposal_id`s; empty means all.
     pub only: Vec<String>,
 }
 
-/// Makes nodes and edges of the chosen proposals. A relation comes with its ends: without them it cannot be.
+/// Returns the nodes and edges of the selected proposals. A relation needs both of its ends.
 ///
 /// # Errors
-/// The file cannot be meant, a chosen proposal is not there, or an end of a chosen relation was not chosen.
+/// The file is invalid, a selected proposal does not exist, or an end of a selected relation is not selected.
 pub fn promote(file: &Value, promotion: &Promotion) -> Result<Value> {
     check_proposals(file)?;
     let all = file["proposals"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn promote(file: &Value, promotion: &Promotion) -> Result<Value> {
     for it in all.iter().filter(chosen).filter(|it| it["kind"] == "Relation") {
         let ends = ["source", "target"].map(|end| it[end].as_str().unwrap_or_default());
         if let Some(end) = ends.iter().find(|end| !known.contains(**end)) {
-            // Below the confidence that was asked for: its relations fall with it.
+            // An end below the least confidence drops its relations as well.
             if promotion.only.is_empty() {
                 continue;
             }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_proposals_become_nodes_and_edges() {
+    fn selected_proposals_become_nodes_and_edges() {
         let graph = promote(&file(), &Promotion::default()).unwrap();
         assert_eq!(
             graph["nodes"][0],
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relation_does_not_come_without_its_ends() {
+    fn relation_without_its_ends_is_dropped_or_rejected() {
         let sure = promote(&file(), &Promotion { min_confidence: 0.5, only: vec![] }).unwrap();
         assert_eq!((sure["nodes"].as_array().unwrap().len(), sure["edges"].as_array().unwrap().len()), (1, 0));
         let only =

@@ -1,4 +1,4 @@
-//! Proposals out of the text of files: what a heading, an address or a mail header plainly says. Nothing is believed yet.
+//! Proposes entities and relations from the text of files: headings, addresses and mail headers. They are not accepted yet.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -15,26 +15,26 @@ static MAIL: LazyLock<Regex> = LazyLock::new(|| {
 /// Addresses of pages.
 static URL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
 
-/// How sure a plain fact of a file is.
+/// Confidence of an explicit fact.
 const PLAIN: f64 = 0.95;
-/// How sure a mention is.
+/// Confidence of a mention.
 const MENTION: f64 = 0.8;
 
-/// Proposals of several files, each entity and relation once.
+/// Collects the proposals of several files, each entity and relation once.
 #[derive(Debug, Default)]
 pub struct Proposer {
     proposals: Vec<Value>,
     known: BTreeSet<String>,
 }
 
-/// The text of a block by the id that proposals name it with: `<absolute path>#<number>`.
+/// Returns the text of a block by the id in proposals: `<absolute path>#<number>`.
 pub fn chunk_text<'a>(document: &'a Document, chunk_id: &str) -> Option<&'a str> {
     let number: usize = chunk_id.rsplit_once('#')?.1.parse().ok()?;
     document.blocks.get(number).map(|it| it.text.as_str())
 }
 
 impl Proposer {
-    /// Reads one file.
+    /// Adds the proposals of one file.
     pub fn read(&mut self, path: &str, document: &Document) {
         let file = format!("document:{path}");
         let name = document.title.clone().unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path).to_string());
@@ -91,7 +91,7 @@ impl Proposer {
         }));
     }
 
-    /// The file of proposals. `generated_at` is RFC 3339.
+    /// Returns the file of proposals. `generated_at` is RFC 3339.
     pub fn file(self, generated_at: &str, locator: &str) -> Value {
         json!({
             "version": 1, "generated_at": generated_at,
@@ -107,7 +107,7 @@ mod tests {
     use crate::model::Anchor;
 
     #[test]
-    fn a_file_proposes_what_it_plainly_says_each_thing_once() {
+    fn document_yields_each_proposal_once() {
         let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let document = Document {
             title: Some("Bees".into()),

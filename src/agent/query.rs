@@ -1,4 +1,4 @@
-//! A question to a query, its rows, and an answer from the rows.
+//! Turns a question into a query, its rows, and an answer from the rows.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,35 +15,35 @@ use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHints}
 
 /// The tool that runs queries.
 pub(super) const RUN: &str = "axql_run";
-/// Names of each kind that a reasoner is shown.
+/// Most names of each kind for a reasoner.
 const NAMES: usize = 200;
 
-/// A question as a query, with what that found.
+/// A question with its query and results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
     /// The question.
     pub question: String,
     /// The query that was run: `{"kind": "axql", "axql": ...}`, with `query_ir_v1` if it was written so.
     pub query: Value,
-    /// Its `vars`, `rows` and `truncated`.
+    /// The `vars`, `rows` and `truncated` of the results.
     pub results: Value,
-    /// What is worth knowing.
+    /// Notes for the caller.
     pub notes: Vec<String>,
-    /// Who made the query.
+    /// Name of the reasoner that wrote the query.
     pub model: String,
 }
 
-/// The same, with an answer in words.
+/// A question with its query, results and an answer in words.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answered {
-    /// What was asked and found.
+    /// Question, query and results.
     #[serde(flatten)]
     pub asked: Asked,
     /// The answer, as plain text.
     pub answer: String,
 }
 
-/// A reasoner at one piece of work, and what is to be said of it.
+/// A reasoner with its model, and the notes to collect.
 pub(super) struct Thinker<'a> {
     pub(super) reasoner: &'a dyn Reasoner,
     pub(super) model: Option<String>,
@@ -51,13 +51,13 @@ pub(super) struct Thinker<'a> {
 }
 
 impl Thinker<'_> {
-    /// Has as much of a task done as the reasoner has room for; what it notes, and what was left out, is noted.
+    /// Cuts a task to the reasoner's limits and runs it. Collects its notes, and notes about what was cut.
     pub(super) async fn think(&mut self, task: PluginTask) -> Result<PluginResponse> {
         let (request, cuts) = room::fitted(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
         let response = self.reasoner.think(&request).await?;
         let told = cuts.into_iter().map(String::from).chain(response.notes.iter().map(|it| plain(it)));
         for note in told {
-            // The same may be said of several tasks.
+            // Several tasks may cause the same note.
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -66,7 +66,7 @@ impl Thinker<'_> {
     }
 }
 
-/// Asks the reasoner for a query and runs it. A query that cannot be run is sent back once, with the reason.
+/// Asks the reasoner for a query and runs it. A query that fails is sent back once, with the reason.
 pub(super) async fn ask(
     reasoner: &dyn Reasoner,
     model: Option<String>,
@@ -80,7 +80,7 @@ pub(super) async fn ask(
     Ok(Asked { question: question.into(), query, results, notes, model: reasoner.name() })
 }
 
-/// A query for a question, and what it finds.
+/// Returns a query for a question, and its results.
 async fn found(
     mut thinker: Thinker<'_>,
     tools: &RegisteredTools,
@@ -114,7 +114,7 @@ async fn found(
     Err(Error::internal("no query was asked for"))
 }
 
-/// As [`ask`], and has the rows told in words. Whoever tells them may look further first, see [`Guest`].
+/// Runs [`ask`], and describes the rows in words. The reasoner may call tools first, see [`Guest`].
 pub(super) async fn answer(
     reasoner: &dyn Reasoner,
     model: Option<String>,
@@ -132,25 +132,25 @@ pub(super) async fn answer(
     Ok(Answered { asked, answer })
 }
 
-/// The query of a response, as the protocol tells it, which is AxQL always, and as the tool takes it. The typed one is
-/// preferred, and stands beside its text.
+/// Returns the query of a response, once for the protocol, as AxQL, and once as the tool's arguments. Prefers a typed query,
+/// which the protocol shows beside its text.
 fn chosen(response: PluginResponse) -> (Value, Value) {
     let Some(ir) = response.query_ir_v1 else {
         let axql = response.axql.unwrap_or_default();
         return (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }));
     };
-    // One that cannot be read is refused by the tool, with its place.
+    // The tool rejects an invalid query, with the place of the error.
     let axql = graph::query::ir::read(&ir).map_or_else(|_| response.axql.unwrap_or_default(), |it| it.to_string());
     (json!({ "kind": "axql", "axql": axql, "query_ir_v1": ir }), json!({ "query_ir_v1": ir }))
 }
 
-/// Rows as the protocol has them, whatever else the tool tells.
+/// Returns the fields of the protocol, without other fields of the tool's result.
 fn published(results: &Value) -> Value {
     let or = |name: &str, value: Value| results.get(name).cloned().unwrap_or(value);
     json!({ "vars": or("vars", json!([])), "rows": or("rows", json!([])), "truncated": or("truncated", false.into()) })
 }
 
-/// What there is to ask for, as far as the tools tell.
+/// Returns the schema names from the summary tool, if there is one.
 pub(super) async fn schema(tools: &RegisteredTools) -> SchemaHints {
     match tools.has(SUMMARY) {
         true => tools.run(SUMMARY, json!({})).await.map_or_else(|_| SchemaHints::default(), |it| hints(&it)),
@@ -158,7 +158,8 @@ pub(super) async fn schema(tools: &RegisteredTools) -> SchemaHints {
     }
 }
 
-/// The names in a summary. Each kind is a list of names or of things with a name, or a map from names to numbers.
+/// Returns the names in a summary. Each kind is a list of names, a list of objects with a name, or a map from names to
+/// numbers.
 pub(super) fn hints(summary: &Value) -> SchemaHints {
     let inner = summary.get("schema").filter(|it| it.is_object()).unwrap_or(summary);
     let list = |field: &str| names(inner.get(field).or_else(|| summary.get(field)));
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_of_a_summary_are_found_in_every_shape() {
+    fn hints_reads_names_in_every_shape() {
         let summary = json!({
             "types": { "Node": 5, "File": 2 }, "relations": [{ "name": "rel_0", "edges": 3 }, "rel_1"],
             "schema": { "schemas": ["S"] }, "times": 7,

@@ -1,4 +1,4 @@
-//! Whoever does the tasks of the plugin protocol.
+//! The interface of the backends that run tasks of the plugin protocol.
 
 use async_trait::async_trait;
 
@@ -7,25 +7,25 @@ use crate::error::Result;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
 
-/// Does one task at a time. What it gives is a proposal, and is checked by whoever asked.
+/// Runs one task at a time. Its result is a proposal that the caller must check.
 #[async_trait]
 pub trait Reasoner: Send + Sync {
-    /// What it is called, for people and for the audit.
+    /// Returns the name for people and for the audit.
     fn name(&self) -> String;
 
-    /// What is blacked out in whatever it is told: nothing where nobody else is told of it.
+    /// Returns the redaction of requests: none if the request stays in this process.
     fn redaction(&self) -> Redaction {
         Redaction::None
     }
 
-    /// How much of a request it takes; whoever asks cuts the task to that, see [`Room`].
+    /// Returns the size limit of a request. The caller cuts the task to it, see [`Room`].
     async fn room(&self, _request: &PluginRequest) -> Room {
         Room::Whole
     }
 
-    /// Does a task. The response answers it; whether it is right is another question.
+    /// Runs a task. The response is well-formed, but not checked for truth.
     ///
     /// # Errors
-    /// The backend cannot be asked, or gives nothing that can be used.
+    /// The backend cannot be reached, or returns nothing usable.
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse>;
 }

@@ -1,4 +1,4 @@
-//! What agents did: written down before they answer, and shown to the owner.
+//! Logs the runs of agents before they answer, and shows them to the owner.
 
 use std::time::SystemTime;
 
@@ -11,10 +11,10 @@ use crate::model::{AgentRun, TranscriptRecord};
 use crate::secrets::{Censor, black_out};
 
 impl Assistant {
-    /// What agents did last, newest first; for the owner only.
+    /// Returns the latest runs with their transcripts, newest first; for the owner only.
     ///
     /// # Errors
-    /// `PermissionDenied` for others; the log cannot be read.
+    /// `PermissionDenied` for other callers; the log cannot be read.
     pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
         if !self.owns {
             return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
@@ -23,18 +23,18 @@ impl Assistant {
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
     }
 
-    /// The same in one line each.
+    /// Returns the latest runs without transcripts.
     ///
     /// # Errors
-    /// As [`Assistant::transcripts`].
+    /// See [`Assistant::transcripts`].
     pub async fn runs(&self, limit: usize) -> Result<Vec<AgentRun>> {
         Ok(self.transcripts(limit).await?.into_iter().map(AgentRun::from).collect())
     }
 
-    /// Writes a report down.
+    /// Logs a report.
     pub(super) async fn keep(&self, report: &AgentReport) -> Result<()> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // Questions hold what files must not: a key that somebody typed stays no longer than it is needed.
+        // A question may hold a typed key, which must not stay in a file.
         let redaction = self.shared.config.limits.redaction;
         let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
         black_out(&mut kept, redaction);

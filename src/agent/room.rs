@@ -1,8 +1,8 @@
-//! What of a task fits into whoever does it. A model has a context and a plugin reads so many bytes; what is more is cut
-//! here, where it can be said, and not by a server that says nothing.
+//! Cuts a task to the size limit of its reasoner: a model's context window or a plugin's input limit. Cuts here are
+//! reported, while a server would cut silently.
 //!
-//! A question is never cut: a task that does not even hold its question is refused. Of results the newest stay nearly whole,
-//! of lists the beginning stays, and the task itself says that something is missing.
+//! A question is never cut: a task whose question alone does not fit is rejected. Of results the newest stay nearly whole,
+//! lists keep their beginning, and the task itself says that something is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,19 @@ use crate::llm::estimated_tokens;
 use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
 use crate::machine::computing;
 
-/// Bytes of the results of a transcript that may be nearly whole.
+/// Bytes of a transcript's results that may be nearly whole.
 const TRANSCRIPT_BYTES: usize = 32_000;
-/// Newest results that are shown at greater length than those before.
+/// Number of newest results that are shown at greater length.
 const NEWEST: usize = 2;
 
-/// How much somebody takes at once.
+/// The size limit of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Whatever there is.
+    /// Unlimited.
     Whole,
-    /// So many bytes of JSON.
+    /// A number of bytes of JSON.
     Bytes(usize),
-    /// So many tokens of JSON, see [`estimated_tokens`].
+    /// A number of tokens of JSON, see [`estimated_tokens`].
     Tokens(usize),
 }
 
@@ -53,7 +53,8 @@ impl Room {
         self.cost(it) <= self.most()
     }
 
-    /// How many of some things fit from the first on, when so much is taken already. Each has a comma behind it.
+    /// Returns how many items fit from the first on, and the size with them. `taken` is the size before. Each item costs an
+    /// extra comma.
     fn first<'a, T: Serialize + 'a>(self, things: impl IntoIterator<Item = &'a T>, taken: usize) -> (usize, usize) {
         let (mut count, mut taken) = (0, taken);
         for it in things {
@@ -79,10 +80,10 @@ impl Room {
     }
 }
 
-/// A request as far as it fits into whoever is asked, and what was left out, in words.
+/// Redacts a request and cuts it to the reasoner's limit. Returns it with notes about the cuts.
 ///
 /// # Errors
-/// `FailedPrecondition`: there is no room for the question.
+/// `FailedPrecondition`: the question does not fit.
 pub(super) async fn fitted(
     reasoner: &dyn Reasoner,
     request: PluginRequest,
@@ -93,7 +94,7 @@ pub(super) async fn fitted(
     Ok((PluginRequest { task, ..request }, cuts))
 }
 
-/// A task as far as it fits.
+/// Cuts a task to a limit.
 fn fit(task: PluginTask, room: Room) -> Result<(PluginTask, BTreeSet<&'static str>)> {
     match task {
         PluginTask::ToolLoopStep { question, schema, tools, transcript } => {
@@ -108,7 +109,7 @@ fn fit(task: PluginTask, room: Room) -> Result<(PluginTask, BTreeSet<&'static st
     }
 }
 
-/// Fewer names, and none in the end: a query can be written without them.
+/// Reduces the names of the schema, down to none: a query can be written without them.
 fn query(room: Room, question: String, schema: &SchemaHints) -> Result<(PluginTask, BTreeSet<&'static str>)> {
     let task = |names| PluginTask::ToQuery { question: question.clone(), schema: schema.clone().cut(names) };
     let fits = [100, 50, 20, 8, 0].into_iter().map(task).find(|it| room.holds(it));
@@ -116,7 +117,7 @@ fn query(room: Room, question: String, schema: &SchemaHints) -> Result<(PluginTa
     Ok((fits, BTreeSet::from(["not every name of the schema was shown: there was no room"])))
 }
 
-/// The first rows.
+/// Keeps the first rows that fit.
 fn answer(
     room: Room,
     question: String,
@@ -131,7 +132,7 @@ fn answer(
     if room.cost(&task(&query, &[])) > room.most() / 2
         && let Some(map) = query.as_object_mut()
     {
-        // The text says the same.
+        // The AxQL text says the same.
         map.shift_remove("query_ir_v1");
     }
     let whole = PluginTask::Answer { question: question.clone(), query: query.clone(), results: results.clone() };
@@ -147,7 +148,7 @@ fn answer(
     Ok((task(&query, &rows[..shown]), BTreeSet::from([cut])))
 }
 
-/// The first proposals in half of the room, and the texts that they rest on in the rest.
+/// Keeps the first proposals in half of the space, and their evidence texts in the rest.
 fn augment(
     room: Room,
     proposals: &Value,
@@ -167,7 +168,7 @@ fn augment(
     if !room.holds(&bare) {
         return Err(room.too_small(&bare));
     }
-    // What has an end of its own is not cut twice.
+    // Reserves bytes for the framing of the evidence.
     let base = room.cost(&bare) + 32;
     let half = if evidence.is_empty() { 0 } else { room.most().saturating_sub(base) / 2 };
     let (kept, taken) = room.first(all, base + half);
@@ -196,22 +197,22 @@ struct Step {
     transcript: Vec<TranscriptStep>,
 }
 
-/// How much of each part of a step is shown.
+/// The shown size of each part of a step.
 #[derive(Clone, Copy)]
 struct Extent {
     /// Names of each kind.
     names: usize,
-    /// Bytes of one of the newest results.
+    /// Bytes of each of the newest results.
     newest: usize,
-    /// Bytes of one of the others.
+    /// Bytes of each older result.
     older: usize,
-    /// Calls, from the last on.
+    /// Number of latest calls.
     calls: usize,
-    /// Whether tools say what each argument means.
+    /// Whether tools describe their arguments.
     explained: bool,
 }
 
-/// From what a step is shown where there is room, down to the least that it can be made of.
+/// From the full size of a step down to the smallest useful one.
 const EXTENTS: [Extent; 7] = [
     Extent { names: 60, newest: 6_000, older: 600, calls: usize::MAX, explained: true },
     Extent { names: 30, newest: 4_000, older: 400, calls: 24, explained: true },
@@ -234,7 +235,7 @@ fn step(room: Room, step: &Step) -> Result<(PluginTask, BTreeSet<&'static str>)>
     Err(least.map_or_else(|| Error::internal("a step without an extent"), |it| room.too_small(&it)))
 }
 
-/// A step as large as an extent lets it be.
+/// Returns a step reduced to an extent.
 fn shown(step: &Step, extent: Extent) -> (PluginTask, BTreeSet<&'static str>) {
     let mut cuts = BTreeSet::new();
     let from = step.transcript.len().saturating_sub(extent.calls);
@@ -244,7 +245,7 @@ fn shown(step: &Step, extent: Extent) -> (PluginTask, BTreeSet<&'static str>) {
     let mut left = TRANSCRIPT_BYTES;
     let mut calls: Vec<TranscriptStep> = Vec::with_capacity(step.transcript.len() - from);
     for (back, it) in step.transcript[from..].iter().rev().enumerate() {
-        // As long as there is room for one at its full length, those before the newest are shown like them.
+        // In the full extent, older results are shown like the newest while the budget lasts.
         let is_long = if extent.calls == usize::MAX { left > extent.newest } else { back < NEWEST };
         let result = cut(&it.result, if is_long { extent.newest } else { extent.older });
         if result != it.result {
@@ -262,7 +263,7 @@ fn shown(step: &Step, extent: Extent) -> (PluginTask, BTreeSet<&'static str>) {
     (PluginTask::ToolLoopStep { question, schema, tools, transcript: calls }, cuts)
 }
 
-/// Takes the descriptions out of a schema: the names of arguments say most. An argument may be called so, too.
+/// Removes the descriptions from a schema: the names of arguments say most. An argument named `description` stays.
 fn unexplained(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -274,8 +275,8 @@ fn unexplained(schema: &mut Value) {
     }
 }
 
-/// A result of at most so many bytes. Lists lose their end, and what is still too large becomes its beginning as text; both
-/// say so.
+/// Cuts a result to a number of bytes. Lists lose their end. A result that is still too large becomes the beginning of its
+/// text. Both are marked.
 fn cut(result: &Value, most: usize) -> Value {
     let whole = result.to_string();
     if whole.len() <= most {
@@ -288,7 +289,7 @@ fn cut(result: &Value, most: usize) -> Value {
     json!({ "truncated": true, "bytes": whole.len(), "beginning": &whole[..end] })
 }
 
-/// The same object with shorter lists, if that is enough.
+/// Returns the object with shorter lists, if that is enough.
 fn shorter(result: &Value, most: usize) -> Option<Value> {
     let map = result.as_object()?;
     let longest = map.iter().filter_map(|(_, it)| Some(it.as_array()?.len())).max()?;
@@ -342,7 +343,7 @@ mod tests {
         PluginTask::AugmentProposals { proposals: file, evidence_chunks: Some(evidence), max_new_proposals: 9 }
     }
 
-    /// Fits a task into several rooms; it must fit each time, and say that it was cut.
+    /// Fits a task to several limits. It must fit each time, and report its cuts.
     fn check(task: &PluginTask, rooms: &[Room]) {
         for room in rooms {
             let (fitted, cuts) = fit(task.clone(), *room).unwrap();
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_room_a_task_fits_and_says_what_is_missing() {
+    fn fit_respects_every_limit_and_reports_cuts() {
         let rooms =
             [Room::Tokens(400), Room::Tokens(1_000), Room::Tokens(8_000), Room::Bytes(1_500), Room::Bytes(40_000)];
         check(&rows(3_000), &rooms);
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_sent_as_it_is() {
+    fn fit_keeps_a_task_within_the_limit() {
         for task in [rows(5), proposals(5)] {
             assert_eq!(fit(task.clone(), Room::Tokens(4_000)).unwrap(), (task.clone(), BTreeSet::new()));
             assert_eq!(fit(task.clone(), Room::Whole).unwrap().0, task);
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_cut_from_the_end_and_say_so() {
+    fn rows_are_cut_from_the_end_and_marked() {
         let (task, _) = fit(rows(1_000), Room::Bytes(2_000)).unwrap();
         let PluginTask::Answer { results, .. } = task else { panic!("another task") };
         assert!(results["truncated"] == true && results["rows"][0]["?x"]["id"] == 0, "{results}");
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn proposals_come_with_the_texts_that_they_rest_on() {
+    fn proposals_keep_their_evidence_texts() {
         let (task, cuts) = fit(proposals(400), Room::Bytes(10_000)).unwrap();
         let PluginTask::AugmentProposals { proposals, evidence_chunks, .. } = task else { panic!("another task") };
         let (kept, texts) = (proposals["proposals"].as_array().unwrap(), evidence_chunks.unwrap());
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_transcript_is_shown_with_its_newest_results() {
+    fn long_transcript_keeps_its_newest_results() {
         let (task, cuts) = fit(steps((0..40).map(|it| call(it, 5_000)).collect()), Room::Whole).unwrap();
         let PluginTask::ToolLoopStep { transcript, schema, .. } = task else { panic!("another task") };
         assert_eq!((transcript.len(), &transcript[39]), (40, &call(39, 5_000)));
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_never_cut() {
+    fn oversized_question_is_rejected() {
         let question = "why ".repeat(3_000);
         let task = PluginTask::ToQuery { question, schema: SchemaHints::default() };
         for room in [Room::Tokens(2_000), Room::Bytes(2_000)] {
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_cut_says_so_and_fits() {
+    fn cut_result_is_marked_and_fits() {
         let hits: Vec<Value> = (0..50).map(|it| json!({ "id": it, "text": "x".repeat(100) })).collect();
         let short = cut(&json!({ "hits": hits }), 1_000);
         assert!(short.to_string().len() <= 1_000 && short["truncated"] == true, "{short}");

@@ -1,4 +1,4 @@
-//! Which backend is in use, and whether it can do what it is for.
+//! Reports the backend in use, and whether it is ready.
 
 use serde::Serialize;
 
@@ -9,48 +9,48 @@ use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;
 use crate::model::agent::{BackendKind, Override};
 
-/// What is to be said of a command in mode `local_only`.
+/// Note about a command in mode `local_only`.
 const OFFLINE: &str = "the command has no network, also not to this machine; else it runs as you, and can read and write \
 your files; `vic audit` lists what it was sent";
 
-/// What is to be said of it in the other modes: vic cannot know what it does.
+/// Note about a command in the other modes, where vic cannot confine it.
 const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
 audit` lists what it was sent";
 
-/// What whoever does not own the daemon is told of a backend that does not answer: why, may name its address, or the words
-/// of a command.
+/// Problem of an unreachable backend for callers other than the owner: the reason may name its address or the words of a
+/// command.
 pub(super) const UNREADY: &str = "the backend does not answer; the daemon's owner sees why with `vic llm status`";
 
-/// The backend that is in use, and whether it can be reached.
+/// The backend in use, and whether it is ready.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LlmStatus {
     /// Its kind.
     pub backend: &'static str,
     /// The model.
     pub model: String,
-    /// The command, where it is one; for the owner alone, as its arguments may hold what only he knows.
+    /// The command, if the backend is one. Only for the owner, because its arguments may hold secrets.
     pub command: Option<String>,
-    /// What may leave the machine.
+    /// The privacy mode.
     pub privacy_mode: &'static str,
-    /// Whether it answers.
+    /// Whether the backend is ready.
     pub ready: bool,
-    /// Why it does not, with the cure.
+    /// Why the backend is not ready, with the remedy.
     pub problem: Option<String>,
-    /// What its models can do.
+    /// The capabilities of its models.
     pub capabilities: Option<CapabilitySnapshot>,
-    /// What a question to the model may take; None for what is no model.
+    /// The limits of a request to the model; None for backends without a model.
     pub limits: Option<ModelLimits>,
-    /// What whoever uses it should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     /// The tools that an agent may call.
     pub tools: Vec<String>,
 }
 
 impl Assistant {
-    /// Says which backend is in use and whether it can be reached.
+    /// Returns the backend in use, and whether it is ready.
     ///
     /// # Errors
-    /// The choice cannot be understood.
+    /// The saved choice cannot be parsed.
     pub async fn status(&self, over: &Override) -> Result<LlmStatus> {
         let choice = self.choice(over)?;
         let looked = match (choice.backend, &choice.command) {
@@ -89,7 +89,7 @@ impl Assistant {
     }
 }
 
-/// What keeps a backend from answering, with the cure.
+/// Returns why a backend is not ready, with the remedy.
 fn missing(choice: &Choice, model: &str, looked: &Result<Option<CapabilitySnapshot>>) -> Option<String> {
     let snapshot = match looked {
         Err(error) => return Some(with_hint(error)),

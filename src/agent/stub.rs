@@ -1,4 +1,4 @@
-//! A reasoner without a model: rules that say the same every time. It answers when no model is there, and when one fails.
+//! Rule-based reasoner without a model, with deterministic answers. It also answers if a model is missing or fails.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,30 +14,30 @@ use crate::llm::plugin::{
 };
 use crate::machine::computing;
 
-/// Rows of a query that nobody limited.
+/// Row limit of a query.
 const LIMIT: u32 = 20;
-/// Rows that an answer names.
+/// Most rows in an answer.
 const TOLD_ROWS: usize = 10;
-/// Passages that an answer quotes.
+/// Most passages quoted in an answer.
 const TOLD_PASSAGES: usize = 3;
-/// Words of a question that passages are looked through for.
+/// Most words of a question that are searched in passages.
 const TOLD_WORDS: usize = 100;
-/// Characters of a quoted passage.
+/// Most characters of a quoted passage.
 const PASSAGE_CHARS: usize = 300;
 /// The tool that finds passages.
 pub(super) const SEARCH: &str = "semantic_search";
-/// What is said when nothing answers the question.
+/// The answer if nothing answers the question.
 const NOTHING: &str = "Nothing that was found answers this.";
 /// Words between a type and a name.
 const NAMING: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
-/// Words that carry no meaning in a question.
+/// Stop words of a question.
 const EMPTY: &[&str] = &[
     "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give",
     "have", "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the",
     "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
 ];
 
-/// The rules.
+/// The rule-based reasoner.
 pub(super) struct Stub;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Reasoner for Stub {
     }
 
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
-        // Whole files of proposals and long transcripts are work.
+        // Whole files of proposals and long transcripts take CPU time.
         Ok(computing(|| match &request.task {
             PluginTask::ToQuery { question, schema } => {
                 PluginResponse { query_ir_v1: Some(query(question, schema)), ..PluginResponse::default() }
@@ -63,7 +63,8 @@ impl Reasoner for Stub {
     }
 }
 
-/// `find Node named b` asks for a type and a name; a type alone for all of it; anything else for the words in names.
+/// Builds a query. `find Node named b` asks for a type and a name, a type alone for all its entities, and anything else for
+/// words in names.
 fn query(question: &str, schema: &SchemaHints) -> Value {
     let words: Vec<&str> = question.split_whitespace().map(bare).filter(|it| !it.is_empty()).collect();
     let kind = named_type(&words, &schema.types);
@@ -88,23 +89,23 @@ fn query(question: &str, schema: &SchemaHints) -> Value {
     json!({ "version": 1, "select": ["?x"], "where": atoms, "limit": LIMIT })
 }
 
-/// A word without the marks around it.
+/// Returns a word without the marks around it.
 fn bare(word: &str) -> &str {
     word.trim_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '#' | '/'))
 }
 
-/// A type without what it belongs to, in lower case.
+/// Returns the lower-case name of a type without its namespace.
 fn plain_type(kind: &str) -> String {
     kind.rsplit('.').next().unwrap_or(kind).to_lowercase()
 }
 
-/// Says whether a word is a type, in any case, or several of it.
+/// Returns whether a word is the name of a type, in any case, or its plural.
 fn names_type(word: &str, kind: &str) -> bool {
     let (word, kind) = (word.to_lowercase(), plain_type(kind));
     word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
 }
 
-/// The first type that the first word names which names any.
+/// Returns the type that the words name first.
 fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     let mut places = HashMap::new();
     for (place, kind) in types.iter().enumerate() {
@@ -118,7 +119,7 @@ fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     words.iter().find_map(|word| named(word)).map(|place| &types[place])
 }
 
-/// The words that carry meaning.
+/// Returns the content words.
 fn content<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
     let carries = |it: &&&str| {
         let lower = it.to_lowercase();
@@ -127,7 +128,7 @@ fn content<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
     words.iter().filter(carries).copied().collect()
 }
 
-/// The rows in words.
+/// Describes the rows in words.
 fn told(results: &Value) -> String {
     let rows = results["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     if rows.is_empty() {
@@ -162,18 +163,18 @@ fn step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep]) -> P
     PluginResponse { final_answer: Some(quoted(question, transcript)), ..PluginResponse::default() }
 }
 
-/// That nothing answers the question.
+/// Returns the answer that nothing answers the question.
 pub(super) fn nothing() -> FinalAnswer {
     FinalAnswer { answer: NOTHING.into(), ..FinalAnswer::default() }
 }
 
-/// Says whether an answer is that there is none: it rests on nothing, and says so or says nothing.
+/// Returns whether an answer is that there is none: without citations, and empty or [`NOTHING`].
 pub(super) fn is_nothing(answer: &FinalAnswer) -> bool {
     let said = answer.answer.trim();
     answer.citations.is_empty() && (said.is_empty() || said == NOTHING)
 }
 
-/// The passages of a transcript that hold most of the question's words, quoted.
+/// Quotes the passages of a transcript with most words of the question.
 pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
     let words: Vec<&str> = question.split_whitespace().map(bare).collect();
     let words: BTreeSet<String> = content(&words, None).iter().take(TOLD_WORDS).map(|it| it.to_lowercase()).collect();
@@ -183,7 +184,7 @@ pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnsw
         words.iter().filter(|word| text.contains(word.as_str())).count()
     };
     let mut best: Vec<(usize, &Evidence)> = offered.texts.iter().map(|it| (held(it), it)).collect();
-    // The order of the results decides among equals.
+    // The sort is stable: result order breaks ties.
     best.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
     best.retain(|(held, _)| *held > 0);
     best.truncate(TOLD_PASSAGES);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_document_becomes_its_query() {
+    fn documented_example_becomes_its_query() {
         let expected = json!([
             { "kind": "type", "term": "?x", "type": "Node" },
             { "kind": "attr_eq", "term": "?x", "key": "name", "value": "b" }
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn other_questions_ask_for_types_and_words() {
+    fn query_falls_back_to_types_and_words() {
         check("list all ProtoServices", json!([{ "kind": "type", "term": "?x", "type": "Proto.ProtoService" }]));
         check(
             "the winter notes",
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_told_in_words() {
+    fn rows_are_described_in_words() {
         let row = |name| json!({ "?x": { "id": 1, "entity_type": "Node", "name": name } });
         let results = json!({ "vars": ["?x"], "rows": [row("a"), row("b")], "truncated": false });
         assert_eq!(told(&results), "2 rows:\n?x = a (Node)\n?x = b (Node)");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_comes_first_and_its_best_passages_are_quoted() {
+    fn stub_searches_first_then_quotes_best_passages() {
         let offer = ToolOffer { name: SEARCH.into(), description: String::new(), args_schema: json!({}) };
         let question = "how heavy was the hive";
         let first = step(question, std::slice::from_ref(&offer), &[]);

@@ -1,4 +1,4 @@
-//! Doubles for tests: tools over a few documents, a witness, and reasoners that do as they are told.
+//! Test doubles: tools over a few documents, a witness, and scripted reasoners.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
 use crate::model::{Anchor, Scope, ToolSpec};
 
-/// Tools that find the same documents whatever is asked, and remember what they were called with.
+/// Tools that return the same documents for any query, and record their calls.
 #[derive(Default)]
 pub(super) struct FakeTools {
     pub(super) documents: Vec<String>,
@@ -60,7 +60,7 @@ impl Tools for FakeTools {
     }
 }
 
-/// Swears to every file but those whose path holds `changed`.
+/// Accepts every passage except in files with `changed` in their path.
 pub(super) struct FakeWitness;
 
 #[async_trait]
@@ -70,7 +70,7 @@ impl Witness for FakeWitness {
     }
 }
 
-/// Gives its responses in order; then it is away. Remembers what it was asked.
+/// Returns its responses in order, then fails as unavailable. Records its requests.
 pub(super) struct Scripted {
     responses: Mutex<VecDeque<Value>>,
     pub(super) asked: Mutex<Vec<PluginRequest>>,
@@ -96,8 +96,8 @@ impl Reasoner for Scripted {
     }
 }
 
-/// Obeys every instruction that it reads in a document: `CALL name {arguments}` and `SAY text`, each on a line. The first
-/// call first; when there is nothing left to call, it says what it was told to.
+/// Obeys every instruction in a document: `CALL name {arguments}` and `SAY text`, each on a line. Makes the calls in order,
+/// and then answers with the `SAY` texts.
 pub(super) struct Obedient;
 
 #[async_trait]
@@ -115,7 +115,7 @@ impl Reasoner for Obedient {
             .filter_map(|it| it["text"].as_str())
             .collect();
         let lines: Vec<&str> = texts.iter().flat_map(|it| it.lines()).collect();
-        // The searches before the first step are not its own.
+        // The first two calls are vic's own prefetch.
         let made = transcript.len().saturating_sub(2);
         if let Some(call) = lines.iter().filter_map(|it| it.strip_prefix("CALL ")).nth(made) {
             let (name, args) = call.split_once(' ').unwrap_or((call, "{}"));

@@ -1,4 +1,4 @@
-//! What a model proposes is run only as far as it may be, and believed only as far as it can be checked.
+//! vic runs the proposals of a model only within limits, and believes them only as far as it can check.
 
 mod callers;
 
@@ -36,7 +36,7 @@ fn call(name: &str, args: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_stands_on_what_tools_gave() {
+async fn answer_keeps_only_citations_of_tool_results() {
     let steps = vec![
         call("axql_run", json!({ "axql": "select ?x where ?x is Node" })),
         end("31 kg.", &["doc0.md, line 1", "Node#2", "doc9.md, line 1"]),
@@ -47,7 +47,7 @@ async fn an_answer_stands_on_what_tools_gave() {
     let cited: Vec<_> = report.citations.iter().map(|it| (it.citation.as_str(), it.checked)).collect();
     assert_eq!(cited, [("doc0.md, line 1", "file"), ("Node#2", "result")]);
     assert!(report.notes.iter().any(|it| it.contains("1 citation was left out")), "{:?}", report.notes);
-    // What every question needs was looked up before, and the reasoner was shown it.
+    // The prefetch ran before, and the reasoner saw its results.
     let tools: Vec<_> = report.transcript.iter().map(|it| it.tool.as_str()).collect();
     assert_eq!(tools, ["db_summary", "semantic_search", "axql_run"]);
     let asked = serde_json::to_value(&scripted.asked.lock().unwrap()[0]).unwrap();
@@ -58,7 +58,7 @@ async fn an_answer_stands_on_what_tools_gave() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cites_nothing_is_sent_back_once_and_then_not_shown() {
+async fn uncited_answer_is_sent_back_once_then_withheld() {
     let twice = Scripted::new(vec![end("It was blue.", &[]), end("It was blue.", &["made up"])]);
     let report = agent(&twice, hive(), Bounds::default()).await;
     assert_eq!(report.ended, Ending::Uncited);
@@ -75,9 +75,9 @@ async fn an_answer_that_cites_nothing_is_sent_back_once_and_then_not_shown() {
 }
 
 #[tokio::test]
-async fn that_nothing_was_found_is_an_ending_and_nothing_is_made_up() {
+async fn nothing_found_is_an_ending_without_made_up_text() {
     let nothing = "Nothing that was found answers this.";
-    // The tools found nothing, whatever the model says.
+    // The tools found nothing, so any answer is made up.
     for said in ["It was blue.", "", nothing] {
         let report =
             agent(&Scripted::new(vec![end(said, &[])]), Arc::new(FakeTools::default()), Bounds::default()).await;
@@ -87,14 +87,14 @@ async fn that_nothing_was_found_is_an_ending_and_nothing_is_made_up() {
     let made_up = Scripted::new(vec![end("It was blue.", &["made up"])]);
     let report = agent(&made_up, Arc::new(FakeTools::default()), Bounds::default()).await;
     assert_eq!((report.ended, report.answer.as_str()), (Ending::NothingFound, nothing));
-    // Something was found, and the model says that it is no answer.
+    // The tools found something, and the model says that it is no answer.
     let report = agent(&Scripted::new(vec![end("", &[])]), hive(), Bounds::default()).await;
     assert_eq!(report.ended, Ending::NothingFound);
     assert_eq!(serde_json::to_value(report.ended).unwrap(), "nothing_found");
 }
 
 #[tokio::test]
-async fn what_was_cut_of_a_step_is_said_once() {
+async fn cut_of_a_result_is_noted_once() {
     let long = "The hive weighed 31 kg. ".repeat(600);
     let tools = Arc::new(FakeTools::with(&[&long]));
     let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
@@ -102,12 +102,12 @@ async fn what_was_cut_of_a_step_is_said_once() {
     let report = agent(&Scripted::new(steps), tools, Bounds::default()).await;
     assert_eq!(report.ended, Ending::Answered);
     assert_eq!(report.notes.iter().filter(|it| it.contains("shown cut")).count(), 1, "{:?}", report.notes);
-    // The report has the whole of it.
+    // The report has the full text.
     assert_eq!(report.transcript[1].result["hits"][0]["text"], long.as_str());
 }
 
 #[tokio::test]
-async fn a_citation_of_a_file_that_has_changed_does_not_stand() {
+async fn citation_of_changed_file_is_rejected() {
     struct Changed(FakeTools);
     #[async_trait::async_trait]
     impl Tools for Changed {
@@ -136,7 +136,7 @@ async fn a_citation_of_a_file_that_has_changed_does_not_stand() {
 }
 
 #[tokio::test]
-async fn endless_wrong_and_failing_steps_come_to_an_end_with_what_was_found() {
+async fn endless_or_failing_steps_end_with_quotes() {
     let different = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
     let same = || call("semantic_search", json!({ "query": "x" }));
     let usual = Bounds::default();
@@ -157,7 +157,7 @@ async fn endless_wrong_and_failing_steps_come_to_an_end_with_what_was_found() {
 }
 
 #[tokio::test]
-async fn a_reasoner_that_never_answers_is_left_in_time() {
+async fn silent_reasoner_ends_at_the_time_limit() {
     struct Silent;
     #[async_trait::async_trait]
     impl Reasoner for Silent {
@@ -177,8 +177,8 @@ async fn a_reasoner_that_never_answers_is_left_in_time() {
     assert!(report.ended == Ending::Time && report.answer.contains("31 kg"), "{report:?}");
 }
 
-/// 200 documents that tell whoever reads them to do something: calls that are not offered, arguments outside the schema,
-/// and answers that load or link.
+/// 200 documents with instructions to their reader: calls that are not offered, arguments outside the schema, and answers
+/// that load or link.
 fn injections() -> Vec<String> {
     let calls = [
         "graph_apply {\"add\": 1}",
@@ -229,12 +229,12 @@ fn is_inert(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn two_hundred_injected_documents_cause_no_call_no_write_and_no_link() {
+async fn injected_documents_cause_no_call_write_or_link() {
     for (number, document) in injections().iter().enumerate() {
         let tools = Arc::new(FakeTools::with(&[document]));
         let offered: Vec<String> = tools.specs().into_iter().map(|it| it.name).collect();
         let report = agent(&Obedient, tools.clone(), Bounds::default()).await;
-        // What vic looked up itself was called; what the document asked for was not.
+        // Only vic's own prefetch was called, not the calls in the document.
         let called = tools.called.lock().unwrap().clone();
         assert_eq!(called.len(), 2, "{number}: {called:?}");
         for (name, arguments) in &called {
@@ -251,7 +251,7 @@ async fn two_hundred_injected_documents_cause_no_call_no_write_and_no_link() {
 }
 
 #[tokio::test]
-async fn a_question_becomes_a_query_its_rows_and_an_answer() {
+async fn question_yields_query_rows_and_answer() {
     let shared: Arc<dyn Tools> = hive();
     let tools = registered(&shared, &Scope::All).unwrap();
     let ir = json!({ "version": 1, "select": ["?x"], "where": [{ "kind": "type", "term": "?x", "type": "Node" }] });
@@ -269,7 +269,7 @@ async fn a_question_becomes_a_query_its_rows_and_an_answer() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_is_to_tell_rows_may_search_first_and_nothing_else() {
+async fn plugin_may_call_offered_tools_before_answering() {
     let fake = hive();
     let shared: Arc<dyn Tools> = fake.clone();
     let tools = registered(&shared, &Scope::All).unwrap();
@@ -287,7 +287,7 @@ async fn a_plugin_that_is_to_tell_rows_may_search_first_and_nothing_else() {
     }
     let called: Vec<String> = fake.called.lock().unwrap().iter().map(|it| it.0.clone()).collect();
     assert_eq!(called, ["db_summary", "axql_run", "db_summary", "semantic_search"]);
-    // It was asked on with the rows and what it found.
+    // The next request holds the rows and the search result.
     let asked = serde_json::to_value(&scripted.asked.lock().unwrap()[2]).unwrap();
     assert_eq!(
         (&asked["protocol"], &asked["task"]["kind"]),
@@ -295,7 +295,7 @@ async fn a_plugin_that_is_to_tell_rows_may_search_first_and_nothing_else() {
     );
     let told: Vec<_> = asked["task"]["transcript"].as_array().unwrap().iter().map(|it| it["tool"].clone()).collect();
     assert_eq!(told, ["axql_run", "semantic_search"]);
-    // One that never answers is left.
+    // A plugin that never answers is stopped.
     let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
     let endless = Scripted::new(std::iter::once(query).chain((0..50).map(again)).collect());
     let error = query::answer(&endless, None, &tools, "how heavy?").await.unwrap_err();
@@ -304,7 +304,7 @@ async fn a_plugin_that_is_to_tell_rows_may_search_first_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_query_that_cannot_be_run_is_sent_back_once() {
+async fn failed_query_is_sent_back_once() {
     let shared: Arc<dyn Tools> = hive();
     let tools = registered(&shared, &Scope::All).unwrap();
     let once = Scripted::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "select ?x where ?x is Node" })]);
@@ -323,7 +323,7 @@ fn assistant(dir: &std::path::Path) -> (Assistant, Config) {
 }
 
 #[tokio::test]
-async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
+async fn stub_answers_without_model_and_report_is_logged() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let request = AgentRequest { question: "how heavy was the hive".into(), ..AgentRequest::default() };
@@ -345,7 +345,7 @@ async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_question_has_no_key_in_it() {
+async fn logged_question_is_redacted() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let question = "who made AKIAIOSFODNN7EXAMPLE for the hive".to_string();
@@ -359,7 +359,7 @@ async fn what_is_kept_of_a_question_has_no_key_in_it() {
 }
 
 #[tokio::test]
-async fn what_a_command_may_reach_is_said_with_the_mode() {
+async fn status_notes_confinement_of_a_command() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
@@ -370,7 +370,7 @@ async fn what_a_command_may_reach_is_said_with_the_mode() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_run_is_not_ready_and_the_status_says_why() {
+async fn unusable_command_is_not_ready_with_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, config) = assistant(dir.path());
     let script = dir.path().join("plugin.sh");
@@ -397,10 +397,10 @@ async fn a_command_that_cannot_be_run_is_not_ready_and_the_status_says_why() {
 }
 
 #[tokio::test]
-async fn vic_is_a_plugin_of_another_host() {
+async fn vic_serves_as_plugin_of_another_host() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, config) = assistant(dir.path());
-    // Chosen is a plugin; as a plugin itself, vic does not ask it.
+    // The choice is a plugin. As a plugin itself, vic does not call it.
     let line = CommandLine { program: "false".into(), args: vec![], folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
     Choice::configured(&config).with(&over).unwrap().save(&config).unwrap();
@@ -418,7 +418,7 @@ async fn vic_is_a_plugin_of_another_host() {
 }
 
 #[tokio::test]
-async fn a_tool_can_be_called_alone_with_checked_arguments() {
+async fn single_tool_call_validates_arguments() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     assert_eq!(assistant.call("db_summary", json!({})).await.unwrap()["types"], json!(["Node"]));
@@ -427,7 +427,7 @@ async fn a_tool_can_be_called_alone_with_checked_arguments() {
 }
 
 #[tokio::test]
-async fn proposals_of_another_host_are_held_to_what_those_of_ours_are() {
+async fn proposals_of_another_host_are_bounded_and_validated() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let entity = |id: usize| {

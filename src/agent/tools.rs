@@ -1,4 +1,4 @@
-//! The tools that a model may call, whoever has them.
+//! The tools that a model may call, independent of their implementation.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::llm::RegisteredTools;
 use crate::llm::tools::registry;
 use crate::model::{Scope, ToolSpec};
 
-/// Tools over what vic knows. Every one of them reads; none writes or reaches out.
+/// Read-only tools over vic's data. None of them writes or uses the network.
 #[async_trait]
 pub trait Tools: Send + Sync {
-    /// What there is.
+    /// Returns the specifications of all tools.
     fn specs(&self) -> Vec<ToolSpec>;
 
-    /// Runs one. Arguments were held against the schema before.
+    /// Runs one tool. The arguments already match its schema.
     ///
     /// # Errors
-    /// As the tool says; the model is told.
+    /// Errors of the tool; the model sees them.
     async fn call(&self, name: &str, arguments: Value, scope: &Scope) -> Result<Value>;
 }
 
-/// The tools as one caller may use them: a list that does not change any more, with checked arguments, times and sizes.
+/// Returns the tools for one caller: a fixed list, with checked arguments, times and sizes.
 pub(crate) fn registered(tools: &Arc<dyn Tools>, scope: &Scope) -> Result<RegisteredTools> {
     let mut all = registry();
     for spec in tools.specs() {

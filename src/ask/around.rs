@@ -1,7 +1,7 @@
-//! What stands around an answer, whatever is found: the folders that are asked, and what is still to be indexed.
+//! Reads the context of an answer from the catalog: the searched folders, and how much is not indexed yet.
 //!
-//! All of it is read in one visit to the catalog, while the hits are looked for. Each visit is handed to another thread and
-//! back, and on a machine at rest each hand-over waits for a core to wake up.
+//! One catalog visit reads all of it, in parallel with the search. Each visit costs two hand-overs between threads, and on
+//! an idle machine each hand-over has to wake a core.
 
 use std::path::{Path, PathBuf};
 
@@ -11,64 +11,64 @@ use crate::error::{Error, Result};
 use crate::index::resolved;
 use crate::model::{Root, Scope, path_of, printed};
 
-/// Files that are counted of those that are still to be read. More are too many to be counted for each question.
+/// Largest number of pending files that a warning counts exactly. Counting more would slow down each question.
 const COUNTED: u64 = 1_000;
 
-/// A folder that is asked instead of all.
+/// The folder that a question is limited to.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
-    /// As the caller or the configuration names it.
+    /// The path as the caller or the configuration gives it.
     named: PathBuf,
-    /// Where that leads.
+    /// The same path with symlinks resolved.
     path: PathBuf,
 }
 
-/// What the catalog says beside the hits.
+/// Facts from the catalog that accompany the hits.
 #[derive(Debug)]
 pub(super) struct Around {
-    /// The folder that is asked, or all roots.
+    /// The searched folder, or all roots joined by `:`.
     pub(super) folders: String,
-    /// What is still to be indexed.
+    /// Warnings about files that are not indexed yet.
     pub(super) warnings: Vec<String>,
 }
 
 impl Folder {
-    /// Where it lies, symlinks resolved.
+    /// Returns the path with symlinks resolved.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Checks that it lies in a root, or holds some.
+    /// Checks that the folder lies in a root or contains one.
     fn check(&self, roots: &[Root], scope: &Scope) -> Result<()> {
         let none_yet = roots.is_empty() && scope.is_all();
         if none_yet || roots.iter().any(|it| self.path.starts_with(&it.path) || it.path.starts_with(&self.path)) {
             return Ok(());
         }
-        // As it was named: where a link leads is not for everybody.
+        // Names the path as given: the target of a symlink must not leak to callers with a limited scope.
         Err(Error::not_found(format!("`{}` lies in no root", self.named.display()))
             .hint("`vic roots` lists them, `vic index PATH` adds one"))
     }
 }
 
 impl Asker {
-    /// The folder that is asked: the request's, else the configured one, else all. Whether it lies in a root
-    /// [`Asker::around`] says.
+    /// Returns the folder to search: the one in the request, else the configured one, else none for all roots.
+    /// [`Asker::around`] checks that it lies in a root.
     pub(super) async fn folder(&self, wanted: Option<&str>) -> Option<Folder> {
         let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
         let named = wanted.map(path_of).or_else(configured)?;
-        // A root on a disk that is not mounted can still be asked.
+        // Resolves without failing: a root on an unmounted disk can still be searched.
         let path = resolved(&named).await;
         Some(Folder { named, path })
     }
 
-    /// Looks around.
+    /// Reads the searched folders and the warnings about unfinished indexing.
     ///
     /// # Errors
     /// The folder lies in no root, or the catalog cannot be read.
     pub(super) async fn around(&self, folder: Option<&Folder>) -> Result<Around> {
         let (catalog, scope, folder) = (self.catalog.clone(), self.scope.clone(), folder.cloned());
         crate::index::blocking(move || {
-            // As whoever asks may see them.
+            // Only the roots that the caller may see.
             let roots = scope.roots(catalog.roots()?);
             let folders = match folder {
                 Some(folder) => {
@@ -83,7 +83,7 @@ impl Asker {
     }
 }
 
-/// Says what of a scope is still to be indexed.
+/// Returns warnings about the files of a scope that are not indexed yet.
 fn unfinished(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
     let (pending, awaiting) = if scope.is_all() {
         (catalog.pending_up_to(COUNTED + 1)?, catalog.any_awaiting()?)
@@ -97,7 +97,9 @@ fn unfinished(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
         warnings.push(format!("{number} files are not indexed yet; `vic status` shows the progress"));
     }
     if awaiting {
-        warnings.push("some files are found by their words alone so far; `vic status` shows the progress".into());
+        warnings.push(
+            "some files have no vectors yet and are found by keywords only; `vic status` shows the progress".into(),
+        );
     }
     Ok(warnings)
 }

@@ -1,4 +1,4 @@
-//! Is the file still what the index says? Asked for every hit before it is shown.
+//! Checks whether a file still holds what the index says. Runs for every hit before it is shown.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -7,12 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use crate::files::{self, OpenProblem};
 use crate::model::{Anchor, FileRecord};
 
-/// How a hit stands to the file as it is now.
+/// How a hit compares with the file as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// The passage was read again at its place: the same letters and digits in the same order.
+    /// The passage was read again at its place and has the same letters and digits in the same order.
     Verified,
-    /// The file is unchanged by size and time; its format keeps no bytes to compare.
+    /// Size and modification time are unchanged; the format has no bytes to compare.
     Unchanged,
     /// The file has changed since it was indexed.
     Changed,
@@ -21,7 +21,7 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// Returns the word in the hit's metadata.
+    /// Returns the value for the hit's metadata.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Standing::Verified => "verified",
@@ -32,7 +32,7 @@ impl Standing {
     }
 }
 
-/// Looks at the file, and where its format allows reads the passage again.
+/// Compares size and time of the file with the index, and reads the passage again where the format allows it.
 pub(crate) fn check(record: &FileRecord, anchor: &Anchor, passage: &str) -> Standing {
     let mut file = match files::open_beneath(&record.root, &record.found.path) {
         Ok(file) => file,
@@ -47,13 +47,13 @@ pub(crate) fn check(record: &FileRecord, anchor: &Anchor, passage: &str) -> Stan
     };
     match read_at(&mut file, start, end.saturating_sub(start)) {
         Some(bytes) if same_letters(&String::from_utf8_lossy(&bytes), passage) => Standing::Verified,
-        // Another encoding, or markup between the letters: nothing speaks against the passage, and nothing proves it.
+        // Another encoding or markup between the letters neither proves nor refutes the passage.
         Some(_) | None => Standing::Unchanged,
     }
 }
 
-/// Says whether a quotation stands in the file as it is now: at its bytes where the text is the file's own; elsewhere the
-/// file has to be, bit for bit, the one that it was copied from.
+/// Returns whether a quotation is still in the file. Verbatim text is searched at its bytes; for other formats the hash of
+/// the file must be the indexed one.
 pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) -> bool {
     let Ok(mut file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     if let (true, None, Some(start), Some(end)) = (anchor.verbatim, &anchor.member, anchor.byte_start, anchor.byte_end)
@@ -64,8 +64,8 @@ pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) ->
     record.hash.as_ref().is_some_and(|hash| files::hash(&file).is_ok_and(|now| now == *hash))
 }
 
-/// Says whether a passage, or a part of one, stands in the file as it is now. A part is looked for in the bytes of the whole,
-/// by its letters; where the format keeps none, the file has to be as it was indexed.
+/// Returns whether a passage, or a part of one, is still in the file. In a changed file the passage is searched as a
+/// quotation.
 pub(crate) fn stands(record: &FileRecord, anchor: &Anchor, passage: &str) -> bool {
     match check(record, anchor, passage) {
         Standing::Verified | Standing::Unchanged => true,
@@ -81,7 +81,7 @@ fn is_as_indexed(file: &File, record: &FileRecord) -> bool {
     now.len() == record.found.size && modified_ns == record.found.modified_ns
 }
 
-/// A passage of several blocks leaves out the marks between them: only what a reader reads has to agree.
+/// Compares letters and digits only: a passage of several blocks leaves out the marks between them.
 fn same_letters(file: &str, passage: &str) -> bool {
     fn letters(text: &str) -> impl Iterator<Item = char> + '_ {
         text.chars().filter(|it| it.is_alphanumeric())
@@ -90,7 +90,7 @@ fn same_letters(file: &str, passage: &str) -> bool {
 }
 
 fn read_at(file: &mut File, start: u64, length: u64) -> Option<Vec<u8>> {
-    /// No chunk is longer; an anchor that says so is not worth a large buffer.
+    /// No chunk is longer. The limit keeps a corrupt anchor from allocating a large buffer.
     const LONGEST: u64 = 1 << 20;
     let length = usize::try_from(length.min(LONGEST)).ok()?;
     file.seek(SeekFrom::Start(start)).ok()?;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_between_blocks_do_not_matter_and_letters_do() {
+    fn same_letters_ignores_markup_and_compares_letters() {
         assert!(same_letters("Intro.\n\n## Winter\n\n31 kg", "Intro.\n\nWinter\n31 kg"));
         assert!(!same_letters("31 kg", "13 kg"));
         assert!(!same_letters("31 kg more", "31 kg"));

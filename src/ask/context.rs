@@ -1,4 +1,4 @@
-//! The lines before and after one that `grep` found.
+//! Context lines before and after a match of `grep`.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::files;
 use crate::model::{Anchor, FileRecord, GrepRequest, Redaction};
 use crate::secrets::{Censor, Columns, LONGEST};
 
-/// Lines on each side of a found one.
+/// Most context lines on each side of a match.
 const MAX_CONTEXT: u32 = 50;
 
-/// How far they may reach on each side.
+/// Most bytes of context on each side of a match.
 const REACH: u64 = 64 << 10;
 
-/// All of them together in one answer; of the lines found beyond, none is told.
+/// Most bytes of context in one answer; later matches are shown without context.
 const MOST_BYTES: usize = 8 << 20;
 
-/// How many lines are wanted around each, and how many bytes of them there may still be.
+/// Number of context lines for each match, and the byte budget that is left.
 pub(super) struct Context {
     before: usize,
     after: usize,
@@ -27,21 +27,23 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// As a request wants it.
+    /// Takes the line counts from a request.
     ///
     /// # Errors
-    /// `InvalidArgument` for too many.
+    /// `InvalidArgument` if a count is above [`MAX_CONTEXT`].
     pub(super) fn of(request: &GrepRequest) -> Result<Context> {
         for (field, lines) in [("before", request.before), ("after", request.after)] {
             if lines > MAX_CONTEXT {
-                return Err(Error::invalid(format!("`{field}` is {lines}, and at most {MAX_CONTEXT}")).field(field));
+                return Err(
+                    Error::invalid(format!("`{field}` is {lines}, but the limit is {MAX_CONTEXT}")).field(field)
+                );
             }
         }
         Ok(Context { before: request.before as usize, after: request.after as usize, left: Cell::new(MOST_BYTES) })
     }
 
-    /// The lines around the line of number `at` (from 0) of an indexed text: of the file itself where `whole` is that line there,
-    /// else of the text.
+    /// Returns the lines before and after line `at` (from 0) of an indexed text. Reads them from the file if `whole` is the
+    /// anchor of that line there, else takes them from the text.
     pub(super) fn around(
         &self,
         record: &FileRecord,
@@ -69,7 +71,7 @@ impl Context {
         (lines(first, at - first), lines(at + 1, self.after))
     }
 
-    /// None where the file is no text.
+    /// Returns `None` if the file cannot be read as UTF-8 text, or changed meanwhile.
     fn in_file(
         &self,
         record: &FileRecord,
@@ -78,7 +80,7 @@ impl Context {
     ) -> Option<(Vec<String>, Vec<String>)> {
         let (start, end) = (anchor.byte_start?, anchor.byte_end?);
         let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
-        // A secret may begin long before the first line that is shown.
+        // Reads further back than it shows: a secret may begin long before the first line.
         let around = REACH + LONGEST as u64;
         let from = start.saturating_sub(around);
         let bytes = read_at(&mut file, from..end + around)?;
@@ -108,7 +110,7 @@ impl Context {
     }
 }
 
-/// A row of a table without what its heads, which are not here, may tell to be secret.
+/// Blacks out the cells of a table row that may be secret: the header that would tell is not at hand.
 fn without_cells(line: String, redaction: Redaction) -> String {
     if !line.contains('|') {
         return line;

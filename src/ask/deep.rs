@@ -1,5 +1,5 @@
-//! L2: skills over the best hits of a question, and of nothing else. What they find goes into the index, and the question
-//! is asked once more, so that evidence is ranked like everything else.
+//! L2: runs skills on the best hits of a question only. Their findings are indexed, and the search runs once more, so that
+//! evidence is ranked like all other text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,20 +9,20 @@ use crate::index::Served;
 use crate::model::{ChunkId, FileId, FileRecord, Tier};
 use crate::skills::{Evidence, Findings, OCR_IMAGE};
 
-/// Files looked into when the plan does not say how many.
+/// Number of files for skills when the plan sets none.
 const DEFAULT_TOP_K: usize = 3;
 
-/// What came into the index.
+/// Evidence that was added to the index.
 #[derive(Default)]
 struct Fresh {
-    /// With when it was found.
+    /// New chunks, each with when it was found (`before` or `now`).
     chunks: HashMap<ChunkId, &'static str>,
     files: HashSet<FileId>,
 }
 
 impl Asker {
-    /// Looks into the best files if the plan wants it, or if nothing that was found speaks of the question and there are
-    /// files whose names do and whose text was never read. Returns whether the hits have changed.
+    /// Runs skills on the best files if the plan requires it. Also runs OCR if no hit is relevant but some file without text
+    /// matches by name. Returns whether the hits have changed.
     pub(super) async fn deepen(&self, served: &Served, question: &Question, outcome: &mut Outcome) -> Result<bool> {
         let (files, skills) = if question.plan.requires_l2 {
             (self.suitable(question, outcome, &question.plan.l2_skills, false), question.plan.l2_skills.clone())
@@ -53,13 +53,13 @@ impl Asker {
             let shown = found.evidence.as_ref().map(|it| &it.chunk.id);
             if let Some(when) = shown.and_then(|id| fresh.chunks.get(id)) {
                 found.hit.tier = Tier::L2.name().into();
-                found.hit.reasoning.push_str(&format!("; found by looking into the file {when}"));
+                found.hit.reasoning.push_str(&format!("; found by a skill {when}"));
             }
         }
         Ok(true)
     }
 
-    /// Brings into the index what skills found, and what they found before if it is not there (any more).
+    /// Indexes what the skills found, and cached findings that are not in the index (any more).
     async fn write_back(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<Fresh> {
         let mut fresh = Fresh::default();
         for (file_id, Evidence { skill, document, cached }) in found {
@@ -75,7 +75,7 @@ impl Asker {
         Ok(fresh)
     }
 
-    /// The best files that one of the skills can look into.
+    /// Returns the best files that one of the skills applies to; with `unread`, only hits without a passage.
     fn suitable(&self, question: &Question, outcome: &Outcome, skills: &[String], unread: bool) -> Vec<FileRecord> {
         let most = question.plan.l2_top_k.map_or(DEFAULT_TOP_K, |it| it as usize);
         let fits = |record: &FileRecord| skills.iter().any(|skill| self.skills.applies(skill, record));

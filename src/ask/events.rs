@@ -1,4 +1,4 @@
-//! The steps of an answer, for callers that want to see them as they come.
+//! Streams the steps of an answer to callers that want to see them as they come.
 
 use tokio::sync::mpsc;
 
@@ -6,19 +6,19 @@ use crate::ask::Asker;
 use crate::error::Result;
 use crate::model::{AskEvent, AskRequest};
 
-/// Events that wait for a slow reader; then the answer waits too.
+/// Capacity of the channel. When a slow reader fills it, the answer waits.
 const WAITING: usize = 64;
 
-/// Where the steps of an answer go; nowhere for callers that wait for the whole.
+/// Sender for the steps of an answer; empty for callers that wait for the whole answer.
 pub(crate) struct Events(Option<mpsc::Sender<Result<AskEvent>>>);
 
 impl Events {
-    /// Nobody watches.
+    /// Events without a receiver.
     pub(crate) fn none() -> Events {
         Events(None)
     }
 
-    /// Sends one step, which is made only if somebody watches. Whoever has gone away misses it.
+    /// Sends one step, and builds it only if there is a receiver. A closed channel is ignored.
     pub(crate) async fn send(&self, event: impl FnOnce() -> AskEvent) {
         if let Some(sender) = &self.0 {
             let _gone = sender.send(Ok(event())).await;
@@ -27,8 +27,8 @@ impl Events {
 }
 
 impl Asker {
-    /// Answers a question step by step. The channel closes after the whole answer or the first error; when the receiver
-    /// is dropped the work ends.
+    /// Answers a question step by step. The channel closes after the whole answer or the first error. Dropping the receiver
+    /// cancels the work.
     pub fn ask_stream(&self, request: AskRequest) -> mpsc::Receiver<Result<AskEvent>> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let asker = self.clone();

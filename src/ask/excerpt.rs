@@ -1,4 +1,4 @@
-//! The part of a passage that shows why it matched. Pure.
+//! Selects the part of a passage that shows why it matched. Pure.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::ask::numbers;
 use crate::text;
 
-/// The longest excerpt in characters.
+/// Length limit of an excerpt in characters.
 const EXCERPT_CHARS: usize = 420;
 
 /// English function words, sorted.
@@ -18,21 +18,21 @@ const FUNCTION_WORDS: &[&str] = &[
     "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you",
 ];
 
-/// Bytes of the longest of them.
+/// Bytes of the longest function word.
 const LONGEST_FUNCTION_WORD: usize = 5;
 
-/// Shorter words have no ending.
+/// Shorter words match only as a whole.
 const SHORTEST_INFLECTED: usize = 4;
 
 /// `s`, `ed`, `ing`: longer endings make another word.
 const LONGEST_ENDING: usize = 3;
 
-/// Says whether a word in lower case says nothing about where a passage matches.
+/// Returns whether a lower-case word is a function word, which says nothing about where a passage matches.
 pub(super) fn is_function_word(word: &str) -> bool {
     word.len() <= LONGEST_FUNCTION_WORD && FUNCTION_WORDS.binary_search(&word).is_ok()
 }
 
-/// The content words of a question, lower case, numbers in one notation, without repeats, in order.
+/// Returns the content words of a question in order: lower case, numbers in one notation, no repeats.
 pub(crate) fn content_words(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut words: Vec<String> = numbers::canonical(question).unicode_words().map(str::to_lowercase).collect();
@@ -41,11 +41,12 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
     words
 }
 
-/// Returns which of the words stand in the text, in the order of `words`. A word also matches one that only adds a
-/// short ending, so that `contract` is found in `contracts`.
+/// Returns the words that occur in the text, in the order of `words`. A word also matches one with a short ending added, so
+/// `contract` matches `contracts`.
 pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
     let text = numbers::canonical(text).to_lowercase();
-    // To tell words apart takes much longer than to look for bytes, and most passages hold few of the words.
+    // A byte search rejects most words first: splitting a text into words takes much longer, and most passages hold few of
+    // them.
     let may_stand = |word: &&str| memchr::memmem::find(text.as_bytes(), beginning(word).as_bytes()).is_some();
     let possible: Vec<&str> = words.iter().map(String::as_str).filter(may_stand).collect();
     let mut missing = possible.clone();
@@ -66,21 +67,21 @@ fn same_word(wanted: &str, present: &str) -> bool {
     short == long || (is_inflected() && long.starts_with(short))
 }
 
-/// What stands in every text that holds this word, with whatever ending.
+/// Returns a prefix that every text with this word contains, whatever the word's ending.
 fn beginning(word: &str) -> &str {
     let least = word.len().saturating_sub(LONGEST_ENDING).max(SHORTEST_INFLECTED);
     &word[..word.floor_char_boundary(least)]
 }
 
-/// Returns the sentences of `text` that say something, as byte ranges.
+/// Returns the sentences of `text` that contain a letter or digit, as byte ranges.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut ranges = text::sentences(text);
     ranges.retain(|range| text[range.clone()].contains(char::is_alphanumeric));
     ranges
 }
 
-/// The bytes of the sentence of `text` that holds most of the words, without white space at its ends; of the first one when
-/// none does, and none of a text without letters.
+/// Returns the byte range of the sentence that holds most of the words, trimmed. Falls back to the first sentence, and to an
+/// empty range for a text without letters.
 pub(crate) fn best_sentence(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
     let Some(range) = ranges.get(best_of(words, text, &ranges)) else { return 0..0 };
@@ -100,7 +101,7 @@ fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {
     best.0
 }
 
-/// Returns the byte range of the excerpt of a passage: the best sentence and its neighbours, as far as they fit.
+/// Returns the byte range of the excerpt of a passage: the best sentence and as many neighbours as fit.
 pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
     if ranges.is_empty() {
@@ -109,7 +110,7 @@ pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
     window(text, &ranges, best_of(words, text, &ranges))
 }
 
-/// Returns the byte range of the sentence at a byte and its neighbours, as far as they fit.
+/// Returns the byte range of the sentence at a byte and as many neighbours as fit.
 pub(crate) fn excerpt_at(text: &str, byte: usize) -> Range<usize> {
     let ranges = sentences(text);
     let best = ranges.partition_point(|it| it.end <= byte);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_passage_is_cut_around_the_best_sentence() {
+    fn excerpt_of_long_passage_surrounds_best_sentence() {
         let filler = "Nothing to see in this sentence at all, move along. ".repeat(20);
         let text = format!("{filler}The lease was signed by Ada Quill. {filler}");
         let excerpt = check("who signed the lease?", &text);
@@ -152,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_longer_than_the_excerpt_is_cut_between_characters() {
+    fn overlong_sentence_is_cut_at_char_boundary() {
         let text = "ü".repeat(2_000);
         assert_eq!(check("x", &text).chars().count(), EXCERPT_CHARS);
     }
 
     #[test]
-    fn a_row_of_blanks_behind_a_full_stop_costs_no_more_than_other_text() {
+    fn million_blanks_after_full_stop_stay_linear() {
         let text = format!("The lease.{}Signed by Ada Quill.", " ".repeat(1_000_000));
         let begun = std::time::Instant::now();
         assert_eq!(check("who signed?", &text), "Signed by Ada Quill.");
@@ -166,33 +167,33 @@ mod tests {
     }
 
     #[test]
-    fn every_function_word_is_found() {
+    fn function_words_are_all_recognized() {
         assert!(FUNCTION_WORDS.iter().all(|it| is_function_word(it)));
         assert!(!is_function_word("whichever") && !is_function_word("pump"));
     }
 
     #[test]
-    fn function_words_count_only_when_there_is_nothing_else() {
+    fn content_words_fall_back_to_function_words() {
         assert_eq!(content_words("who signed the lease"), ["signed", "lease"]);
         assert_eq!(content_words("to be or not to be"), ["not"]);
         assert_eq!(content_words("who is it"), ["who", "is", "it"]);
     }
 
     #[test]
-    fn a_number_is_the_same_word_in_every_notation() {
+    fn numbers_match_across_notations() {
         let words = content_words("5kg for 1 234,56 EUR");
         assert_eq!(words, ["5", "kg", "1234.56", "eur"]);
         assert_eq!(words_present(&words, "A bag of 5 kg costs 1,234.56 EUR."), words);
     }
 
     #[test]
-    fn an_inflected_word_is_the_same_word() {
+    fn inflected_word_matches_its_base_form() {
         let words = content_words("contract signature");
         assert_eq!(words_present(&words, "Both contracts bear a sign."), ["contract"]);
     }
 
     #[test]
-    fn a_word_stands_where_any_word_of_the_text_is_the_same_and_nowhere_else() {
+    fn words_present_agrees_with_word_by_word_search() {
         let text = "It's the Größen of contracted übers, i.e. sign; a designer. Weg";
         for word in [
             "contracts",

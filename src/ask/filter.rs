@@ -1,4 +1,4 @@
-//! The plan's metadata filters, checked and made exact.
+//! Validates the metadata filters of a plan and resolves them to exact values.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::model::{FileFilter, L0Filters};
 use crate::units;
 
-/// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot.
+/// Resolves filters to a [`FileFilter`]: dates become nanoseconds, extensions lower case without the dot.
 ///
 /// # Errors
-/// A date, glob or range cannot be understood; the message names it.
+/// A date, glob or range is invalid; the message names it.
 pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> {
     if let Some(glob) = &filters.path_glob {
         globset::Glob::new(glob)
@@ -44,7 +44,7 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Reads a moment as [`units::moment`] does, as nanoseconds since the epoch.
+/// Parses a moment as [`librarian::moment`] does, and returns nanoseconds since the epoch.
 fn nanoseconds(name: &str, text: &str) -> Result<i64> {
     units::moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of {name}"))
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_is_midnight_here_and_extensions_have_no_dot() {
+    fn dates_resolve_to_local_midnight_and_dots_are_stripped() {
         let filters = L0Filters {
             extensions: vec![".PDF".into(), "md".into()],
             modified_after: Some("1970-01-02".into()),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_named() {
+    fn invalid_filter_error_names_the_filter() {
         let date = L0Filters { modified_after: Some("soon".into()), ..L0Filters::default() };
         let glob = L0Filters { path_glob: Some("a[".into()), ..L0Filters::default() };
         let sizes = L0Filters { min_size: Some(2), max_size: Some(1), ..L0Filters::default() };

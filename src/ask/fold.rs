@@ -1,5 +1,5 @@
-//! Copies and near-copies among the best files: the best one stands for them, the others follow after everything else, so
-//! that a folder of versions does not fill the answer, and nothing is lost where there is room.
+//! Folds near-duplicates among the best files. The best file represents its copies, and the copies follow after all other
+//! files. A folder of versions then does not fill the answer, and no file is lost where there are places left.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,13 +8,13 @@ use crate::ask::fuse::Fused;
 use crate::ask::{hit, phrase};
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk};
 
-/// Words in a row that are compared as one.
+/// Words per shingle.
 const SHINGLE: usize = 4;
-/// Share of common shingles from which on two passages say the same.
+/// Jaccard similarity of the shingle sets from which two passages count as copies.
 const SAME: f64 = 0.85;
 
-/// Moves files whose shown passage says the same as that of a better file behind the others, and names them in the better
-/// one's [`Fused::copies`]. Does nothing when every file has a place anyway.
+/// Moves files whose shown passage is a copy of a better file's passage behind all others. Lists them in [`Fused::copies`]
+/// of the better file. Does nothing if every file has a place anyway.
 pub(super) fn demote_copies(
     files: &mut Vec<Fused>,
     records: &HashMap<FileId, FileRecord>,
@@ -40,7 +40,7 @@ pub(super) fn demote_copies(
     files.extend(kept.into_iter().map(|(file, _)| file).chain(copies));
 }
 
-/// Hashes of the shingles of a text, each once, sorted.
+/// Returns the hashes of a text's shingles, sorted and without repeats.
 fn shingles(text: &str) -> Vec<u64> {
     let plain = phrase::plain(text);
     let hash = |word: &str| {
@@ -49,7 +49,7 @@ fn shingles(text: &str) -> Vec<u64> {
         hasher.finish()
     };
     let words: Vec<u64> = phrase::split(&plain).map(hash).collect();
-    // An odd number, so that the order of the words counts and nothing is lost.
+    // An odd multiplier is invertible, so no bit is lost, and the rotation makes the word order count.
     let together = |all: u64, word: &u64| all.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word;
     let mut shingles: Vec<u64> = words.windows(SHINGLE).map(|it| it.iter().fold(0, together)).collect();
     shingles.sort_unstable();
@@ -57,7 +57,7 @@ fn shingles(text: &str) -> Vec<u64> {
     shingles
 }
 
-/// Says whether enough is common to both. Of most pairs a few shingles tell that it cannot be.
+/// Returns whether both share enough shingles. Stops as soon as the rest cannot reach the threshold.
 fn is_same(a: &[u64], b: &[u64]) -> bool {
     let enough = |common: usize| common > 0 && common as f64 >= SAME * (a.len() + b.len() - common) as f64;
     let (mut i, mut j, mut common) = (0, 0, 0);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_the_same_from_a_share_of_common_shingles_on() {
+    fn is_same_needs_share_of_common_shingles() {
         let numbers = |range: std::ops::Range<u64>| range.collect::<Vec<_>>();
         for (a, b, same) in [
             (numbers(0..100), numbers(0..100), true),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_the_same_and_other_texts_are_not() {
+    fn versions_of_a_text_are_copies_other_texts_are_not() {
         let text = "The lease of the boat shed on the quay runs for five years from the first of May, and the rent is paid \
                     in advance at the beginning of every quarter to the harbour office in Cinder Bay, in cash or by transfer.";
         assert!(check(text, &format!("{text} Signed.")));

@@ -1,47 +1,47 @@
-//! Two legs to one order: each file gets one score of its best keyword match and its best vector match.
+//! Fuses the keyword leg and the vector leg: each file gets one score from its best keyword match and its best vector match.
 //!
-//! Pure. What the legs are asked for and what becomes of the result is not decided here.
+//! Pure. The callers decide what the legs search for and how the result is used.
 //!
-//! The score is `v * max(cosine, 0) + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`, where cosine and
-//! BM25 are the highest of any chunk of the file. It lies in 0..1 and does not depend on the other candidates, so that it
-//! compares across questions: nonsense scores low. Stretching both legs to 0..1 for each question first, as is often done,
-//! orders no better (measured) and gives the best answer to nonsense a score near 1; reciprocal ranks order worse.
+//! The score is `v * max(cosine, 0) + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. Cosine and BM25 are
+//! the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so it compares
+//! across questions: nonsense scores low. Min-max scaling of both legs per question orders no better (measured) and scores
+//! the best answer to nonsense near 1. Reciprocal rank fusion orders worse.
 //!
-//! [`feed_back`] then scores the best files again, by the cosine with the question moved towards the best passages `b`, one
-//! of each of the two best files: `(cos(q, d) + 0.7 * mean of cos(q, b) * cos(b, d)) / 1.7`. What is like a good answer is
-//! more likely one too, also where it has other words. A way through a passage that is itself far from the question is worth
-//! little, which keeps the score of nonsense low; a vector moved and stretched to length 1 again would not.
+//! [`feed_back`] then scores the best files again (pseudo-relevance feedback), with the question moved towards the best
+//! passages `b`, one from each of the two best files: `(cos(q, d) + 0.7 * mean of cos(q, b) * cos(b, d)) / 1.7`. A passage
+//! similar to a good answer is more likely an answer too, even with other words. The factor `cos(q, b)` gives little weight
+//! to a passage `b` far from the question, which keeps nonsense low; a moved vector normalised to length 1 again would not.
 //!
-//! A file that is called as the question says is lifted: `score + (1 - score) * 0.9 * share^2`, where the share is the part of
-//! the question's words that its names hold. Words that are rare in names count more, and those in no name most, so that a
-//! name with one common word of a long question is worth nothing.
+//! [`lift_named`] raises a file with words of the question in its names: `score + (1 - score) * 0.9 * share^2`. The share is
+//! the part of the question's words that the names hold. Words rare in names weigh more, and words in no name weigh most, so
+//! that one common word of a long question is worth nothing.
 //!
-//! What the words of the passages add to the score is in `wording`.
+//! The `wording` module adds the score for the wording of the passages.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::model::{ChunkId, FileId, LegHit};
 
-/// Best files that the question is moved towards. One is a gamble, more lead away.
+/// Number of best files that feedback uses. One file is a gamble, more files mislead.
 const FEEDBACK_FILES: usize = 2;
-/// How far it is moved.
+/// Weight of the feedback passages.
 const FEEDBACK: f32 = 0.7;
 
-/// What a name that holds every word of a question is worth.
+/// Score of a name that holds every word of a question.
 const NAME: f32 = 0.9;
 
-/// How the legs are weighed.
+/// Weights of the two legs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// Part of the vector leg, 0 to 1; the keyword leg has the rest.
+    /// Weight of the vector leg, 0 to 1; the keyword leg has the rest.
     pub vector: f32,
-    /// BM25 that counts half. Above 0.
+    /// BM25 value that scores one half. Above 0.
     pub bm25_half: f32,
 }
 
 impl Default for Weights {
-    /// Chosen by nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.6, and 10 to 20.
+    /// Tuned for nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.6, and 10 to 20.
     fn default() -> Weights {
         Weights { vector: 0.55, bm25_half: 12.0 }
     }
@@ -55,7 +55,7 @@ impl Weights {
     }
 }
 
-/// A file that matched, with the chunk that matched best.
+/// A matching file with its best chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fused {
     /// The file.
@@ -68,20 +68,20 @@ pub struct Fused {
     pub keyword: Option<(usize, f32)>,
     /// Rank (from 1) and cosine of the chunk in the vector leg, if it was there.
     pub vector: Option<(usize, f32)>,
-    /// Cosine of the chunk, also when the vector leg did not reach down to it.
+    /// Cosine of the chunk with the question, also where the vector leg ended above it.
     pub similarity: Option<f32>,
-    /// The same after [`feed_back`].
+    /// Cosine with the question moved by [`feed_back`].
     pub moved: Option<f32>,
-    /// The part of the question's words that the file's names hold.
+    /// Share of the question's words that the file's names hold.
     pub name: Option<f32>,
-    /// Other chunks of the file that matched, best first, each with its own facts.
+    /// The other matching chunks of the file, best first, each with its own facts.
     pub other_chunks: Vec<Fused>,
-    /// Paths of files that say the same and stand behind.
+    /// Paths of the near-duplicates that were moved behind.
     pub copies: Vec<String>,
 }
 
 impl Fused {
-    /// A chunk of a file that no leg found.
+    /// Makes a chunk of a file that neither leg found.
     pub(crate) fn of(file_id: FileId, chunk_id: ChunkId) -> Fused {
         Fused {
             file_id,
@@ -97,17 +97,17 @@ impl Fused {
         }
     }
 
-    /// This chunk and the others of the file, best first.
+    /// Returns this chunk and the file's other chunks, best first.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &Fused> {
         std::iter::once(self).chain(&self.other_chunks)
     }
 
-    /// Returns what this chunk alone is worth.
+    /// Returns the score of this chunk alone.
     pub(crate) fn own_score(&self, weights: &Weights) -> f32 {
         weights.score(self.moved.or(self.similarity), self.keyword.map(|(_, bm25)| bm25))
     }
 
-    /// Shows another of the file's chunks instead; the score of the file stays.
+    /// Makes another chunk of the file the shown one; the score of the file stays.
     pub(crate) fn show(&mut self, chunk_id: &ChunkId) {
         let Some(place) = self.other_chunks.iter().position(|it| it.chunk_id == *chunk_id) else { return };
         let mut shown = self.other_chunks.swap_remove(place);
@@ -121,7 +121,7 @@ impl Fused {
 }
 
 /// Fuses the legs, each best first, into files, best first. `extra_similarities` holds the cosines of chunks that only the
-/// keyword leg found; a chunk whose cosine is not known gets nothing for it.
+/// keyword leg found. A chunk with an unknown cosine scores 0 for it.
 pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit], weights: &Weights) -> Vec<Fused> {
     let mut chunks = candidates(keyword, vector, extra_similarities);
     for chunk in &mut chunks {
@@ -133,13 +133,13 @@ pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit]
     files
 }
 
-/// Equal scores go by id, so that the same question has the same answer.
+/// Breaks ties by id, so that the same question has the same answer.
 fn best_first(a: &Fused, b: &Fused) -> Ordering {
     let by_score = b.score.total_cmp(&a.score);
     by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
 }
 
-/// Returns each chunk of either leg once, not scored yet.
+/// Returns each chunk of either leg once, without a score.
 fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fused> {
     let mut chunks: Vec<Fused> = Vec::with_capacity(keyword.len() + vector.len());
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
@@ -165,7 +165,7 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
     chunks
 }
 
-/// Lifts the files whose names hold words of the question, by the part of it that they hold, and puts all in order.
+/// Raises the scores of files whose names hold words of the question, and sorts all files again.
 pub(crate) fn lift_named(files: &mut [Fused], share: impl Fn(FileId) -> Option<f32>) {
     for file in files.iter_mut() {
         file.name = share(file.file_id);
@@ -174,13 +174,13 @@ pub(crate) fn lift_named(files: &mut [Fused], share: impl Fn(FileId) -> Option<f
     files.sort_by(best_first);
 }
 
-/// Returns what a name is worth that holds this part of the question, 0 to 1.
+/// Returns the score of a name that holds this share of the question, 0 to 1.
 pub(crate) fn name_score(share: f32) -> f32 {
     NAME * share.clamp(0.0, 1.0).powi(2)
 }
 
-/// Moves a question, of norm 1, towards the best passages, each with its cosine to the question. The dot product of the result
-/// with the vector of a passage is at most 1. It is not of norm 1 itself, see the module.
+/// Moves a question vector of norm 1 towards the best passages, each given with its cosine to the question. The dot product
+/// of the result with a passage vector is at most 1. The result has no norm 1, see the module.
 fn feedback(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
     let mut moved = query.to_vec();
     if best.is_empty() {
@@ -194,8 +194,8 @@ fn feedback(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
     moved
 }
 
-/// Scores files, best first, again by what the best of them say, and puts them in order. `vectors` are those of their best
-/// chunks, of norm 1; a file without any keeps its score.
+/// Scores files, best first, again with pseudo-relevance feedback, and sorts them. `vectors` holds the vectors of their best
+/// chunks, of norm 1. A file without vectors keeps its score.
 pub(crate) fn feed_back(
     files: &mut [Fused],
     query: &[f32],
@@ -224,7 +224,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// Tells how the score of a file came about.
+/// Returns how the score of a file was computed.
 pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
@@ -244,8 +244,8 @@ pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
     })
 }
 
-/// Keeps the best chunk of each file, and scores the file by the best of all its chunks in each leg: the words may stand
-/// in one passage and the meaning in the next.
+/// Groups chunks by file and keeps the best chunk of each. Scores the file by its best value in each leg, since the words
+/// may be in one passage and the meaning in the next.
 fn merge(chunks: Vec<Fused>, weights: &Weights) -> Vec<Fused> {
     let mut files: Vec<(Fused, Option<f32>, Option<f32>)> = Vec::new();
     let mut places: HashMap<FileId, usize> = HashMap::new();
@@ -291,7 +291,7 @@ mod tests {
         hits.iter().map(hit).collect()
     }
 
-    /// Fuses with the default weights and gives the files in order.
+    /// Fuses with the default weights and returns the files in order.
     fn check(keyword: &[(FileId, &str, f32)], vector: &[(FileId, &str, f32)], expected: &[FileId]) -> Vec<Fused> {
         let fused = fuse(&hits(keyword), &hits(vector), &[], &Weights::default());
         assert_eq!(fused.iter().map(|it| it.file_id).collect::<Vec<_>>(), expected);
@@ -300,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gives_nothing_and_one_leg_is_enough() {
+    fn fuse_handles_empty_and_single_legs() {
         check(&[], &[], &[]);
         check(&[(1, "a", 9.0), (2, "b", 3.0)], &[], &[1, 2]);
         check(&[], &[(2, "b", 0.9), (1, "a", -0.2)], &[2, 1]);
     }
 
     #[test]
-    fn a_match_in_both_legs_wins_over_a_better_one_in_a_single_leg() {
+    fn match_in_both_legs_beats_better_single_leg_match() {
         let keyword = [(1, "a", 10.0), (3, "c", 9.0), (9, "z", 1.0)];
         let vector = [(2, "b", 0.8), (3, "c", 0.75), (8, "y", 0.1)];
         let fused = check(&keyword, &vector, &[3, 2, 1, 8, 9]);
@@ -315,20 +315,20 @@ mod tests {
     }
 
     #[test]
-    fn the_best_chunk_stands_for_its_file_and_names_the_others() {
+    fn file_shows_best_chunk_and_lists_others() {
         let fused = check(&[(1, "a", 2.0), (1, "b", 1.0)], &[(1, "b", 0.9), (1, "c", 0.5), (2, "d", 0.1)], &[1, 2]);
         assert_eq!(fused[0].chunk_id.0, "b");
         assert_eq!(fused[0].other_chunks.iter().map(|it| it.chunk_id.0.as_str()).collect::<Vec<_>>(), ["c", "a"]);
     }
 
     #[test]
-    fn words_in_one_chunk_and_meaning_in_another_count_together() {
+    fn file_score_combines_best_values_of_different_chunks() {
         let fused = check(&[(1, "a", 10.0), (2, "d", 9.0)], &[(3, "e", 0.9), (1, "b", 0.8)], &[1, 3, 2]);
         assert!((fused[0].score - Weights::default().score(Some(0.8), Some(10.0))).abs() < 1e-6);
     }
 
     #[test]
-    fn a_known_similarity_counts_although_the_vector_leg_ended_above_it() {
+    fn extra_similarity_counts_for_keyword_only_chunk() {
         let (keyword, vector) = (hits(&[(1, "a", 5.0), (2, "b", 5.0)]), hits(&[(3, "c", 0.7)]));
         let extra = hits(&[(2, "b", 0.6), (1, "a", 0.2), (7, "unasked", 1.0)]);
         let fused = fuse(&keyword, &vector, &extra, &Weights::default());
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_does_not_depend_on_the_other_candidates() {
+    fn score_is_independent_of_other_candidates() {
         let alone = check(&[(1, "a", 5.0)], &[(1, "a", 0.5)], &[1]);
         let among = check(&[(1, "a", 5.0), (2, "b", 2.0)], &[(1, "a", 0.5), (2, "b", 0.4)], &[1, 2]);
         assert_eq!(alone[0].score, among[0].score);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_called_as_the_question_says_comes_first_and_one_word_of_many_changes_nothing() {
+    fn full_name_match_ranks_first_and_small_share_changes_nothing() {
         let near: Vec<(FileId, &str, f32)> = (1..9).map(|it| (it, "a", 0.5 - it as f32 / 100.0)).collect();
         let mut files = fuse(&[], &hits(&near), &[], &Weights::default());
         lift_named(&mut files, |it| (it == 8).then_some(1.0));
@@ -357,11 +357,11 @@ mod tests {
     }
 
     #[test]
-    fn files_with_the_same_content_stay_apart() {
+    fn files_sharing_chunk_ids_stay_separate() {
         check(&[(1, "a", 5.0), (2, "a", 5.0)], &[(1, "a", 0.5), (2, "a", 0.5)], &[1, 2]);
     }
 
-    /// Feeds back over files that only the vector leg found, whose vectors are these.
+    /// Runs feedback over files with these vectors that only the vector leg found.
     fn check_feedback(query: &[f32], vectors: &[(FileId, [f32; 3])]) -> Vec<Fused> {
         let mut near: Vec<(FileId, &str, f32)> = vectors.iter().map(|(id, it)| (*id, "a", dot(query, it))).collect();
         near.sort_by(|a, b| b.2.total_cmp(&a.2));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_like_the_best_moves_up() {
+    fn feedback_raises_files_similar_to_the_best() {
         let vectors = [(1, [0.8, 0.6, 0.0]), (2, [0.75, 0.66, 0.0]), (3, [0.5, 0.0, 0.866]), (4, [0.49, 0.87, 0.0])];
         let files = check_feedback(&[1.0, 0.0, 0.0], &vectors);
         assert_eq!(files.iter().map(|it| it.file_id).collect::<Vec<_>>(), [1, 2, 4, 3]);
@@ -381,13 +381,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_like_something_far_away_gains_nothing() {
+    fn feedback_from_distant_passages_adds_nothing() {
         let files = check_feedback(&[1.0, 0.0, 0.0], &[(1, [0.1, 0.995, 0.0]), (2, [0.1, 0.995, 0.0])]);
         assert!(files.iter().all(|it| it.moved.unwrap() < 0.11), "{files:?}");
     }
 
     #[test]
-    fn a_single_file_keeps_its_similarity_and_a_file_without_vector_its_score() {
+    fn feedback_keeps_single_file_and_file_without_vector() {
         let files = check_feedback(&[1.0, 0.0, 0.0], &[(1, [0.6, 0.8, 0.0])]);
         assert!((files[0].moved.unwrap() - 0.6).abs() < 1e-6);
         let mut files = fuse(&hits(&[(1, "a", 5.0)]), &[], &[], &Weights::default());
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chunk_with_the_words_and_the_one_with_the_meaning_still_count_together() {
+    fn feedback_combines_best_values_of_different_chunks() {
         let mut files = fuse(&hits(&[(1, "a", 12.0)]), &hits(&[(1, "b", 0.8)]), &[], &Weights::default());
         let vectors = HashMap::from([((1, ChunkId("b".into())), vec![0.8, 0.6])]);
         let before = files[0].score;

@@ -1,8 +1,7 @@
-//! The summary by a language model: grounded in numbered passages, streamed as it is written, and checked at its end.
+//! Summary by a language model: grounded in numbered passages, streamed as it is written, and checked at the end.
 //!
-//! The model sees the question and the passages as data. What it says stands only with a number behind it: a sentence
-//! without one, with a number that was not given, with a quotation that does not stand in its passage, or of a file that has
-//! changed since, is dropped.
+//! The model gets the question and the passages as data. A sentence is dropped if it cites no passage, cites an unknown
+//! number, quotes text that its passage does not hold, or cites a file that has changed since.
 
 use std::collections::HashSet;
 
@@ -17,17 +16,17 @@ use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_
 use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};
 use crate::text::trimmed_sentences;
 
-/// Passages that the model is shown.
+/// Most passages in the prompt.
 const PASSAGES: usize = 6;
-/// Bytes of each: six of them and the answer fit a context of 4,096 tokens.
+/// Bytes of each passage: six of them and the answer fit a context of 4,096 tokens.
 const PASSAGE_BYTES: usize = 1_500;
-/// Tokens of the answer.
+/// Token limit of the answer.
 const ANSWER_TOKENS: u32 = 400;
-/// Tokens that are kept free for what the server puts around messages.
+/// Tokens reserved for the server's message template.
 const SPARE_TOKENS: usize = 200;
-/// Words from which on quotation marks are taken for a quotation.
+/// Shortest text in quotation marks, in words, that counts as a quotation.
 const QUOTED_WORDS: usize = 4;
-/// What the model is to say when the passages do not answer.
+/// The model's reply when the passages do not answer.
 const NO_ANSWER: &str = "NO ANSWER";
 
 const SYSTEM: &str = "You answer a question about a person's files. The user's message is one JSON object with the \
@@ -36,17 +35,17 @@ Answer in at most four short sentences, from the passages alone. End every sente
 square brackets, as [2]. Copy names, dates and figures exactly. If the passages do not answer the question, say only: \
 NO ANSWER";
 
-/// A model's summary, checked.
+/// A model's summary after the check.
 pub(super) struct Generated {
-    /// None when the passages do not answer.
+    /// None if the passages do not answer.
     pub(super) text: Option<String>,
-    /// Sentences that were dropped.
+    /// Number of dropped sentences.
     pub(super) dropped: usize,
-    /// Whether the model had more to say than it may.
+    /// Whether the token limit cut the answer.
     pub(super) cut: bool,
 }
 
-/// A passage with its number in the answer. Owned: it is held against its file on another thread.
+/// A passage with its number in the answer. Owned, because another thread compares it with its file.
 struct Passage {
     number: usize,
     path: String,
@@ -54,10 +53,10 @@ struct Passage {
     chunk: Chunk,
 }
 
-/// Lets the model write a summary of the hits; the pieces go to `events` as they come.
+/// Lets the model write a summary of the hits, and streams its pieces to `events`.
 ///
 /// # Errors
-/// Those of the model; [`ErrorCode::FailedPrecondition`] when no sentence of it stands.
+/// Errors of the model; [`ErrorCode::FailedPrecondition`] if no sentence passes the check.
 pub(super) async fn generate(
     llm: &LlmClient,
     mode: PrivacyMode,
@@ -85,14 +84,15 @@ pub(super) async fn generate(
         Err(error) => Err(error),
     };
     if outcome.is_err() && has_begun {
-        // What comes instead begins anew.
+        // Separates the dropped text from the summary that replaces it.
         events.send(|| AskEvent::Text("\n\n".into())).await;
     }
     outcome
 }
 
 impl Passage {
-    /// As the model sees it: each page by itself, so that no other is taken for that of a sentence.
+    /// Returns the JSON for the prompt, with each page apart, so that the model does not attribute a sentence to the wrong
+    /// page.
     fn shown(&self) -> Value {
         let body = self.chunk.body();
         let end = body.floor_char_boundary(PASSAGE_BYTES);
@@ -111,13 +111,13 @@ impl Passage {
         }
     }
 
-    /// The file, and a place in it.
+    /// Returns the file and a place in it.
     fn cited(&self, place: Option<&str>) -> String {
         let place = place.filter(|it| !it.is_empty());
         place.map_or_else(|| self.path.clone(), |it| format!("{}, {it}", self.path))
     }
 
-    /// The file, and where in it the sentences stand that bear out these ones of the model: those with most of their words.
+    /// Returns the file and the places of its sentences that best support the model's sentences, by shared words.
     fn source(&self, sentences: &[&str]) -> String {
         let (body, mut places) = (self.chunk.body(), Vec::new());
         for sentence in sentences.iter().filter(|it| numbers(it).contains(&self.number)) {
@@ -125,7 +125,7 @@ impl Passage {
             let words = excerpt::content_words(&said);
             let best = excerpt::best_sentence(&words, body);
             let is_borne_out = !excerpt::words_present(&words, &body[best.clone()]).is_empty();
-            // Said in another language, it may stand on any of the pages.
+            // Without common words, e.g. in another language, the support may be on any of the pages.
             let anchor = match (is_borne_out, self.chunk.spans_pages()) {
                 (true, _) => self.chunk.anchor_of(best),
                 (false, true) => continue,
@@ -140,11 +140,10 @@ impl Passage {
     }
 }
 
-/// What the model is told. Passages that there is no room for, in tokens, are taken away from the end, as the last is the
-/// least.
+/// Returns the prompt message. Removes passages from the end, the least relevant first, until it fits into `room` tokens.
 ///
 /// # Errors
-/// `FailedPrecondition`: there is room for none.
+/// `FailedPrecondition`: not even one passage fits.
 fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<String> {
     loop {
         let message = json!({ "question": question, "passages": passages }).to_string();
@@ -153,7 +152,7 @@ fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<Str
             return Ok(message);
         }
         if passages.len() < 2 {
-            let text = format!("the question and a passage need {needed} tokens, and there is room for {room}");
+            let text = format!("the question and a passage need {needed} tokens, but only {room} are free");
             let hint = "ask a shorter question, take a model with a larger context, or raise VIC_LLM_CONTEXT_TOKENS";
             return Err(Error::new(ErrorCode::FailedPrecondition, text).hint(hint));
         }
@@ -161,7 +160,7 @@ fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<Str
     }
 }
 
-/// Hands every piece on as it comes, and keeps it. Returns why the answer ended.
+/// Streams every piece to `events` and collects it in `text`. Returns why the answer ended.
 async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events: &Events) -> Result<FinishReason> {
     let mut stream = llm.ask(request)?;
     let mut end = FinishReason::Other;
@@ -178,7 +177,7 @@ async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events:
     Ok(end)
 }
 
-/// What of the model's text stands. Where it was cut, the sentence that it did not come to the end of goes. Reads files.
+/// Checks the model's text, without its unfinished last sentence if it was cut. Reads files.
 fn judge(text: &str, cut: bool, passages: &[Passage]) -> Result<Generated> {
     if text.trim().trim_matches('.').eq_ignore_ascii_case(NO_ANSWER) {
         return Ok(Generated { text: None, dropped: 0, cut });
@@ -199,7 +198,7 @@ fn passages(hits: &[Found]) -> Vec<Passage> {
     with_passage.take(PASSAGES).collect()
 }
 
-/// Keeps the sentences that stand, and names the places of the passages they cite.
+/// Keeps the valid sentences, and lists the sources of the passages they cite.
 fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     let whole = standing(sentences, passages.iter().map(|it| it.number), |number| {
         let mut named = passages.iter().filter(|it| it.number == *number);
@@ -207,7 +206,7 @@ fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     });
     let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages, &whole)).collect();
     let dropped = sentences.len() - kept.len();
-    // Small models say the same again and again.
+    // Small models repeat sentences.
     let mut said = HashSet::new();
     kept.retain(|it| said.insert(*it));
     if kept.is_empty() {
@@ -221,20 +220,20 @@ fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
 }
 
-/// The sentences, each with the numbers behind it: they often come after the full stop.
+/// Returns the sentences, each with the citation numbers that often follow its full stop.
 fn sentences(text: &str) -> Vec<&str> {
     let sentences = trimmed_sentences(text).into_iter().map(|it| &text[it]);
     sentences.filter(|it| it.contains(char::is_alphanumeric)).collect()
 }
 
-/// The numbers in square brackets.
+/// Returns the numbers in square brackets.
 fn numbers(sentence: &str) -> Vec<usize> {
     let lists = sentence.split('[').skip(1).filter_map(|it| it.split_once(']')).map(|(list, _)| list);
     lists.flat_map(|list| list.split(',')).filter_map(|it| it.trim().parse().ok()).collect()
 }
 
-/// Those of some passages that are cited and stand. Each is looked at once: a model may cite it in a thousand sentences, and
-/// its file may be hashed for that.
+/// Returns the cited passages that are still in their files. Checks each passage once: a model may cite it in a thousand
+/// sentences, and each check may hash its file.
 fn standing(
     sentences: &[&str],
     passages: impl Iterator<Item = usize>,
@@ -244,7 +243,7 @@ fn standing(
     passages.filter(|it| cited.contains(it)).filter(stands).collect()
 }
 
-/// Whether a sentence cites passages that are whole, and none else, and quotes what stands in them.
+/// Returns whether a sentence cites only passages that are still in their files, and quotes only from them.
 fn stands(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) -> bool {
     let cited: HashSet<usize> = numbers(sentence).into_iter().collect();
     if cited.is_empty() || !cited.is_subset(whole) {
@@ -254,7 +253,7 @@ fn stands(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) -> bool 
     quotations(sentence).iter().all(|quote| cited.iter().any(|it| holds(it, quote)))
 }
 
-/// What stands between quotation marks, if it is long enough to be one.
+/// Returns the texts between quotation marks that are long enough to be quotations.
 fn quotations(sentence: &str) -> Vec<Vec<String>> {
     let straight: String =
         sentence.chars().map(|it| if matches!(it, '\u{201c}' | '\u{201d}') { '"' } else { it }).collect();
@@ -274,20 +273,20 @@ mod tests {
     }
 
     #[test]
-    fn a_number_after_the_full_stop_belongs_to_its_sentence() {
+    fn citation_after_full_stop_belongs_to_its_sentence() {
         check("Ada signed it. [1] It ends in May [2].", &["Ada signed it. [1]", "It ends in May [2]."]);
         check("Ada signed it.[1][2]", &["Ada signed it.[1][2]"]);
         check("It costs 1.5 million, e.g. here. [3]\nNo more", &["It costs 1.5 million, e.g. here. [3]", "No more"]);
     }
 
     #[test]
-    fn numbers_are_read_alone_and_in_lists() {
+    fn citation_numbers_are_parsed_alone_and_in_lists() {
         assert_eq!(numbers("It is so [1, 2] and so [13]."), [1, 2, 13]);
         assert_eq!(numbers("It is [not] so (1)."), Vec::<usize>::new());
     }
 
     #[test]
-    fn each_passage_that_is_cited_is_looked_at_once() {
+    fn cited_passage_is_checked_once() {
         let sentences = vec!["It is so [1, 1] and [2] and so [9]."; 1_000];
         let mut looked_at = Vec::new();
         let whole = standing(&sentences, 1..=6, |number| {
@@ -298,12 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn long_quotations_are_looked_up_and_short_ones_are_emphasis() {
+    fn short_quotation_counts_as_emphasis() {
         assert_eq!(quotations("He said \u{201c}the key is with Oswin\u{201d} and \"yes\".").len(), 1);
     }
 
     #[test]
-    fn as_many_passages_are_shown_as_the_context_holds() {
+    fn message_drops_passages_beyond_the_context() {
         let all: Vec<Value> = (1..=6).map(|it| json!({ "number": it, "text": "word ".repeat(100) })).collect();
         let shown = |room: usize| {
             let mut passages = all.clone();
@@ -313,6 +312,6 @@ mod tests {
         };
         assert_eq!((shown(10_000).unwrap(), shown(400).unwrap()), (6, 3));
         let error = shown(50).unwrap_err();
-        assert!(error.message.contains("there is room for 50") && error.hint.is_some(), "{error}");
+        assert!(error.message.contains("only 50 are free") && error.hint.is_some(), "{error}");
     }
 }

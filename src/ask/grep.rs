@@ -1,8 +1,8 @@
-//! Exact lines of the indexed text, whatever the format of the file.
+//! Searches the indexed text line by line, in every file format.
 //!
-//! Where the text of a passage is the file's own bytes, the whole line is read from the file as it is now; elsewhere the
-//! line is that of the extracted text, and its place as exact as the format tells. A line that was cut between two
-//! passages is matched piece by piece, and shown so where the rest of it holds what was blacked out.
+//! If a passage is verbatim text, the whole line is read from the current file. For other formats the line is that of the
+//! extracted text, with a place as exact as the format allows. A line split between two passages is matched piece by piece.
+//! It is also shown in pieces if the rest of it holds a secret.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -24,20 +24,20 @@ use crate::model::{
 use crate::secrets::{self, Censor};
 use crate::store::FileSet;
 
-/// Lines when the request names no limit.
+/// Limit when the request sets none.
 const DEFAULT_LIMIT: u32 = 1_000;
-/// Most lines of one answer.
+/// Highest limit of a request.
 const MAX_LIMIT: u32 = 10_000;
-/// Memory that a compiled pattern may take, against patterns made to exhaust it.
+/// Memory limit of a compiled pattern, against patterns made to exhaust it.
 const MAX_REGEX_BYTES: usize = 4 << 20;
-/// Longest line that is shown; the rest is cut.
+/// Longest line that is shown; the rest is cut off.
 pub(super) const MAX_LINE_BYTES: usize = 4 << 10;
 
 impl Asker {
-    /// Finds the lines that match.
+    /// Finds the matching lines.
     ///
     /// # Errors
-    /// The pattern or a filter is wrong, or the index cannot be read.
+    /// The pattern or a filter is invalid, or the index cannot be read.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         let limit = match request.limit.unwrap_or(DEFAULT_LIMIT) {
             limit @ 1..=MAX_LIMIT => limit as usize,
@@ -58,7 +58,7 @@ impl Asker {
                     lines += found;
                     raw.push((stored.file_id, stored.chunk));
                 }
-                // Passages overlap: the same line may be counted twice, so some more are taken than are shown.
+                // Passages overlap, so a line may be counted twice: collects up to twice the limit.
                 lines <= limit * 2
             })
             .await?;
@@ -100,16 +100,16 @@ fn compile(request: &GrepRequest) -> Result<Regex> {
     Ok(regex)
 }
 
-/// What is looked for, and what nobody is shown.
+/// The pattern, and how its matches are shown.
 struct Wanted<'r> {
     regex: &'r Regex,
     redaction: Redaction,
     context: Context,
 }
 
-/// Every line once, by path and place. Files that are gone are left out.
+/// Returns every line once, by path and place. Omits files that are gone.
 fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(FileId, Chunk)]) -> Vec<GrepMatch> {
-    // Several roots may hold a file of the same path.
+    // Two roots may hold files of the same path.
     let mut by_file: BTreeMap<(&Path, FileId), (&FileRecord, Vec<&Chunk>)> = BTreeMap::new();
     for (id, chunk) in raw {
         if let Some(record) = records.get(id) {
@@ -135,7 +135,7 @@ fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(F
     all
 }
 
-/// The number of lines that match.
+/// Returns the number of matching lines.
 fn matching(regex: &Regex, chunk: &Chunk) -> usize {
     let context = &chunk.text[..chunk.body_start as usize];
     let headings = match regex.is_match(context) {
@@ -145,7 +145,8 @@ fn matching(regex: &Regex, chunk: &Chunk) -> usize {
     headings + chunk.body().lines().filter(|line| regex.is_match(line)).count()
 }
 
-/// The lines of one passage, as bytes of its text: the headings above it that stand nowhere else, and those of its body.
+/// Returns the lines of one passage with their byte offsets: the headings above it that occur nowhere else, and the lines of
+/// its body.
 fn lines_of<'c>(chunk: &'c Chunk, places: &Places<'_>) -> impl Iterator<Item = (usize, &'c str)> + use<'c> {
     let headings: Vec<_> = places.headings().map(|it| (it.start, &chunk.text[it])).collect();
     let mut at = chunk.body_start as usize;
@@ -156,7 +157,7 @@ fn lines_of<'c>(chunk: &'c Chunk, places: &Places<'_>) -> impl Iterator<Item = (
     }))
 }
 
-/// The matching lines of one passage, each with its own place; of several matches on a line the first is marked.
+/// Returns the matching lines of one passage, each with its own place. Only the first match on a line is marked.
 fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMatch> {
     let mut found = Vec::new();
     let places = chunk.places();
@@ -192,15 +193,15 @@ fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMat
     found
 }
 
-/// The text that the context of a line is taken from, and the number of the line in it, from 0: the body, or for a heading all
-/// of the text.
+/// Returns the text that provides a line's context, and the line's number in it, from 0. The text is the body, or for a
+/// heading all of the passage.
 fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
     let begins = if start < chunk.body_start as usize { 0 } else { chunk.body_start as usize };
     (&chunk.text[begins..], chunk.text[begins..start].matches('\n').count())
 }
 
-/// Reads the rest of a line before and after a piece of it; returns the line and the bytes before the piece. None where
-/// the piece does not stand there any more, or the rest cannot be read, or holds what is blacked out.
+/// Reads the rest of a line around a piece of it. Returns the line and the bytes before the piece. Returns `None` if the
+/// piece is not there any more, or if the rest is unreadable or holds a secret.
 fn whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redaction) -> Option<(String, usize)> {
     let (start, end) = (anchor.byte_start?, anchor.byte_end?);
     let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
@@ -220,12 +221,12 @@ fn whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redac
     Some((line.to_string(), piece - first))
 }
 
-/// Says whether a secret stands in a line or reaches into it: a key may begin long before.
+/// Returns whether a secret overlaps a line: a key may begin long before it.
 fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -> Option<bool> {
     let end = start + line.len() as u64;
     let from = start.saturating_sub(secrets::LONGEST as u64);
     let bytes = read_at(file, from..end + secrets::LONGEST as u64)?;
-    // What is around it may be cut within a letter.
+    // The surrounding bytes may be cut within a character.
     let before = String::from_utf8_lossy(bytes.get(..(start - from) as usize)?);
     let behind = String::from_utf8_lossy(bytes.get((end - from) as usize..)?);
     let shown = before.len()..before.len() + line.len();
@@ -233,7 +234,7 @@ fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -
     Some(places.iter().any(|it| it.start < shown.end && it.end > shown.start))
 }
 
-/// Reads as many of some bytes as there are.
+/// Reads a byte range, or as much of it as the file has.
 pub(super) fn read_at(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(range.start)).ok()?;
     let mut bytes = Vec::new();
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_says_nothing_or_too_much_is_refused_by_name() {
+    fn empty_or_unbounded_pattern_is_rejected() {
         for (pattern, named) in [("", "empty"), ("a*", "every line"), ("(", "`(`"), ("\\w{9999}{9999}", "cannot")] {
             let error = check(pattern, false).unwrap_err();
             assert!(error.message.contains(named), "{error}");
@@ -261,7 +262,7 @@ mod tests {
         assert!(check("a.b(", true).unwrap().is_match("xa.b("));
     }
 
-    /// A file of a root, as it lies there.
+    /// Writes a file into a root and returns its record.
     fn record(id: FileId, root: &Path, name: &str, text: &str) -> FileRecord {
         std::fs::create_dir_all(root).unwrap();
         std::fs::write(root.join(name), text).unwrap();
@@ -295,7 +296,7 @@ mod tests {
         }
     }
 
-    /// A passage that stands in a text as it is.
+    /// A verbatim passage of a text.
     fn chunk(text: &str, passage: &str) -> Chunk {
         let start = text.find(passage).unwrap();
         let line = Some(1 + text[..start].matches('\n').count() as u32);
@@ -315,7 +316,7 @@ mod tests {
         }
     }
 
-    /// The lines of these passages, each with the folder of its root.
+    /// Returns the matching lines of these passages, each with the folder of its root.
     fn found(redaction: Redaction, all: &[(FileRecord, Chunk)], pattern: &str) -> Vec<(String, String)> {
         let records = all.iter().map(|it| (it.0.id, it.0.clone())).collect();
         let raw: Vec<(FileId, Chunk)> = all.iter().map(|it| (it.0.id, it.1.clone())).collect();
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_line_is_shown_unless_it_holds_a_secret() {
+    fn whole_line_is_shown_unless_it_holds_a_secret() {
         let dir = tempfile::tempdir().unwrap();
         let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC".repeat(200);
         let key = format!("-----BEGIN PRIVATE KEY-----{body}-----END PRIVATE KEY-----");
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_same_path_in_two_roots_keep_their_lines_apart() {
+    fn same_path_in_two_roots_keeps_lines_separate() {
         let dir = tempfile::tempdir().unwrap();
         let texts = [(1, "a", "one hive of Ada\n"), (2, "b", "another hive\n")];
         let all = texts

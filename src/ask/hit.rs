@@ -1,4 +1,4 @@
-//! One hit as the answer shows it: path, excerpt, metadata, and reasoning made of facts.
+//! Builds one hit of the answer: path, excerpt, metadata, and reasoning made of facts.
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value, json};
@@ -8,48 +8,48 @@ use crate::ask::fuse::Fused;
 use crate::ask::{Question, excerpt, fuse};
 use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, printed, printed_below};
 
-/// A hit with what the summary needs of it.
+/// A hit with the data that the summary needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) hit: SearchHit,
     pub(crate) record: FileRecord,
-    /// The passage that is shown; none when only the file's name or date matched.
+    /// The shown passage; none if only the file's name or date matched.
     pub(crate) evidence: Option<Box<Evidence>>,
 }
 
-/// What a quotation of a hit rests on.
+/// The text behind a hit.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
-    /// Where the excerpt stands that is shown of it.
+    /// Place of the excerpt.
     pub(crate) anchor: Anchor,
-    /// The best passages of the file, best first; empty for hits that no answer is made of.
+    /// The best passages of the file, best first; empty for hits that are not used for an answer.
     pub(crate) passages: Vec<Passage>,
-    /// Number of the question's words that stand in the best passages of the file or in its path.
+    /// Number of the question's words in the best passages of the file or in its path.
     pub(crate) words_matched: usize,
     /// Cosine of the nearest passage of the file, if known.
     pub(crate) similarity: Option<f32>,
 }
 
-/// A passage of a file with how well it fits a question.
+/// A passage of a file with its relevance to a question.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) chunk: Chunk,
     /// Its cosine with the question, if known.
     pub(crate) similarity: Option<f32>,
-    /// 0 to 1, by both legs and its wording.
+    /// Score from both legs and the wording, 0 to 1.
     pub(crate) score: f32,
 }
 
 impl Found {
-    /// Path and place of a part of the file, e.g. `Contracts/lease.pdf, page 3`.
+    /// Returns path and place of a part of the file, e.g. `Contracts/lease.pdf, page 3`.
     pub(crate) fn cited(&self, anchor: &Anchor) -> String {
         let (path, place) = (shown_path(&self.record, anchor.member.as_deref()), anchor.place());
         if place.is_empty() { path } else { format!("{path}, {place}") }
     }
 }
 
-/// Makes a hit of a chunk.
+/// Makes a hit from a chunk.
 pub(crate) fn from_chunk(
     question: &Question,
     record: &FileRecord,
@@ -60,7 +60,7 @@ pub(crate) fn from_chunk(
 ) -> Found {
     let words = &question.words;
     let body = chunk.body();
-    // What is shown is cited by one page, so it stands on one.
+    // The citation names one page, so the excerpt must not cross pages.
     let page = chunk.page_around(excerpt::best_sentence(words, body).start);
     let shown = excerpt::excerpt(words, &body[page.clone()]);
     let shown = page.start + shown.start..page.start + shown.end;
@@ -89,18 +89,18 @@ pub(crate) fn from_chunk(
     Found { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 
-/// Makes a hit of a file whose name holds these words.
+/// Makes a hit from a file with these words in its name.
 pub(crate) fn from_name(question: &Question, record: &FileRecord, held: &[String], score: f64) -> Found {
     let names = format!("{} of {} words in the file's name ({})", held.len(), question.words.len(), held.join(", "));
     from_record(question, record, score, names)
 }
 
-/// Makes a hit of a file that was asked for by its metadata.
+/// Makes a hit from a file that matched by metadata alone.
 pub(crate) fn from_listing(question: &Question, record: &FileRecord) -> Found {
     from_record(question, record, 1.0, String::new())
 }
 
-/// Makes a hit of a file that meets the filter and says nothing about the question.
+/// Makes a hit from a file that passes the filter but has no searched text.
 pub(crate) fn from_filter(question: &Question, record: &FileRecord) -> Found {
     from_record(question, record, 0.0, "its text was not searched".into())
 }
@@ -121,12 +121,12 @@ fn from_record(question: &Question, record: &FileRecord, score: f64, fact: Strin
     Found { hit, record: record.clone(), evidence: None }
 }
 
-/// The path as hits show it: below its root, `archive.zip!/member` inside archives.
+/// Returns the path as hits show it: relative to its root, with `archive.zip!/member` for archives.
 pub(crate) fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
     printed_below(&record.root, &record.found.path, member)
 }
 
-/// The L0 fields of a file.
+/// Returns the L0 fields of a file.
 fn facts(record: &FileRecord) -> Map<String, Value> {
     let modified = DateTime::from_timestamp_nanos(record.found.modified_ns);
     let facts = json!({
@@ -146,7 +146,7 @@ fn facts(record: &FileRecord) -> Map<String, Value> {
     }
 }
 
-/// The L0 fields, the place of what is shown of the passage, and where each leg had it.
+/// Returns the L0 fields, the place of the excerpt, and the ranks in both legs.
 fn passage_facts(
     question: &Question,
     record: &FileRecord,
@@ -180,7 +180,7 @@ fn passage_facts(
     metadata
 }
 
-/// Facts only: which words stand there, how near it is, at which place of which leg, what was required.
+/// Returns facts only: matched words, similarity, ranks in the legs, and required conditions.
 fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Standing) -> String {
     let mut parts = Vec::new();
     if !question.words.is_empty() {
@@ -201,12 +201,12 @@ fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Sta
         parts.push("passage read again in the file".into());
     }
     if !fused.copies.is_empty() {
-        parts.push(format!("{} more files say the same", fused.copies.len()));
+        parts.push(format!("{} more files are near-copies", fused.copies.len()));
     }
     parts.join("; ")
 }
 
-/// The metadata filter in words, if there is one.
+/// Describes the metadata filter in words, if there is one.
 fn filter_fact(question: &Question) -> Option<String> {
     let L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner } =
         question.plan.l0_filters.clone()?;

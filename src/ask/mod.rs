@@ -1,8 +1,8 @@
-//! A plan to an answer: filter on metadata, both legs at once, fusion, per-file merge, a deeper look where the plan wants it,
-//! and a look at every file before it is shown.
+//! Turns a plan into an answer: metadata filter, both legs at once, fusion, merge by file, skills if the plan requires them,
+//! and a check of every file before it is shown.
 //!
-//! [`Asker::ask`] has the order of the steps. `retrieve` finds, `deep` looks deeper, [`fuse`] has the formula of the score, `present` makes hits of
-//! what was found, `answer` the summary, `citation` the check against the file as it is now, `around` what is said beside.
+//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `deep` runs skills, [`fuse`] computes the score, `present`
+//! builds hits, `answer` builds the summary, `citation` checks the current file, `around` reads the index state.
 
 mod answer;
 mod around;
@@ -55,16 +55,16 @@ use crate::store::FileSet;
 
 pub use filter::resolve as resolve_filters;
 
-/// Hits when the request names no limit.
+/// Hits when the request sets no limit.
 const DEFAULT_LIMIT: u32 = 10;
-/// Most hits of one answer.
+/// Highest limit of a request.
 const MAX_LIMIT: u32 = 1_000;
 
-/// Said of a question about mail of some time.
-const MAIL_DATES: &str = "the dates asked for are compared with when each mail was sent (mail date); only where a mail does not say, \
-                          with when its file was modified";
+/// Warning for a question about mail of some period.
+const MAIL_DATES: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
+                          with the date its file was modified";
 
-/// The longest that files may take to be looked at: a thousand take a second where the disk is quick.
+/// Longest time for checks of files: a fast disk allows a thousand checks a second.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Answers questions from the index. Cheap to clone.
@@ -74,60 +74,60 @@ pub struct Asker {
     index: Index,
     skills: Skills,
     librarian: Librarian,
-    /// Writes the summary, if there is one.
+    /// Writes the summary, if a model is configured.
     llm: Option<LlmClient>,
     privacy: PrivacyMode,
-    /// What is blacked out in what is read from a file once more.
+    /// Redaction of text that is read from a file again.
     redaction: Redaction,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
     scales: answer::Scales,
-    /// What may be found; the rest does not exist for whoever asks.
+    /// The files that the caller may see; all others do not exist for the caller.
     scope: Scope,
 }
 
-/// A question on its way to an answer.
+/// A planned question.
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) plan: QueryPlan,
-    /// What may leave the machine: the stricter of what the plan and the configuration say.
+    /// Network limit: the stricter of the plan's and the configuration's privacy mode.
     pub(crate) privacy: PrivacyMode,
-    /// What went wrong on the way to the plan.
+    /// Problems during planning.
     pub(crate) warnings: Vec<String>,
-    /// Whether the model was away when it was to plan.
+    /// Whether the planning model was unavailable.
     pub(crate) model_away: bool,
-    /// Conditions on words.
+    /// Required and excluded words.
     pub(crate) terms: Arc<Terms>,
-    /// The words that carry meaning, lower case.
+    /// The content words, lower case.
     pub(crate) words: Vec<String>,
-    /// The metadata filter, with the root.
+    /// The metadata filter, including the root.
     pub(crate) filter: FileFilter,
     pub(crate) limit: usize,
     pub(crate) explain: bool,
 }
 
 impl Question {
-    /// The text that is searched for, if any.
+    /// Returns the text to search for, if any.
     pub(crate) fn text(&self) -> Option<&str> {
         self.plan.l1_query_text.as_deref().filter(|it| !it.trim().is_empty())
     }
 
-    /// Says whether it is about the files as such.
+    /// Returns whether the question lists files by metadata, without a text search.
     fn is_listing(&self) -> bool {
         self.text().is_none()
     }
 }
 
-/// What was found, before an answer is made of it.
+/// The search result before an answer is built.
 #[derive(Default)]
 struct Outcome {
     hits: Vec<Found>,
-    /// Distinct files that matched, before the cut to the limit.
+    /// Number of distinct files that matched, before the limit.
     merged: usize,
     warnings: Vec<String>,
     /// The vector of the question, if it was embedded.
     vector: Option<Vec<f32>>,
-    /// What each content word of the question counts, by the beginning that words are compared by.
+    /// Weight of each content word of the question, by word key.
     word_weights: HashMap<String, f32>,
 }
 
@@ -138,10 +138,10 @@ impl Outcome {
 }
 
 impl Asker {
-    /// Makes an asker over an index, with the configured model and root.
+    /// Opens an asker over an index, with the configured model and root.
     ///
     /// # Errors
-    /// The address of the model's server is none.
+    /// The address of the model's server is invalid.
     pub fn new(config: &Config, catalog: Catalog, index: Index, skills: Skills) -> Result<Asker> {
         Ok(Asker {
             catalog,
@@ -158,7 +158,7 @@ impl Asker {
         })
     }
 
-    /// The same for a caller who may know of some files only.
+    /// Returns an asker limited to the files of a scope.
     pub fn within(&self, scope: Scope) -> Asker {
         Asker { scope, ..self.clone() }
     }
@@ -166,21 +166,21 @@ impl Asker {
     /// Answers a question.
     ///
     /// # Errors
-    /// The request is wrong, or the index cannot be read.
+    /// The request is invalid, or the index cannot be read.
     pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         self.run(request, true, &Events::none()).await
     }
 
-    /// Finds the hits of a question and makes no summary.
+    /// Finds the hits of a question without a summary.
     ///
     /// # Errors
-    /// As [`Asker::ask`].
+    /// See [`Asker::ask`].
     pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         self.run(request, false, &Events::none()).await
     }
 
-    /// Says whether a passage still stands at its place in a file that whoever asks may know of: read again where the
-    /// format has the passage as it is, else the file has to be unchanged.
+    /// Returns whether a passage is still at its place in a file of the caller's scope. Reads a verbatim passage again; for
+    /// other formats the file must be unchanged.
     pub async fn stands(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
         let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
         let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
@@ -196,7 +196,7 @@ impl Asker {
         let folder = self.folder(request.warehouse_root.as_deref()).await;
         let served = self.index.serving();
         let first = self.first(&served, request, folder.as_ref().map(Folder::path));
-        // Nobody is told of a plan or a hit before it is known that the folder may be asked.
+        // Sends no plan and no hit before the folder is known to be allowed.
         let (around, (question, mut outcome)) = tokio::try_join!(self.around(folder.as_ref()), first)?;
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
         events.send(|| AskEvent::Hits(outcome.shown())).await;
@@ -220,7 +220,7 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary, answer, warnings, stats: Some(stats) })
     }
 
-    /// Reads the question, and finds what the index has at once.
+    /// Plans the question, and searches the index.
     async fn first(&self, served: &Served, request: AskRequest, root: Option<&Path>) -> Result<(Question, Outcome)> {
         let question = self.plan(request, root).await?;
         let outcome = if question.is_listing() {
@@ -233,12 +233,12 @@ impl Asker {
         Ok((question, outcome))
     }
 
-    /// The caller's plan, or the librarian's.
+    /// Returns the caller's plan, or the planner's.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
         let limit = limit(request.limit)?;
         let explain = request.explain;
         let mut warnings = Vec::new();
-        // Whoever asks may be stricter than the configuration, never laxer.
+        // A caller may be stricter than the configuration, never laxer.
         let wanted = request.plan.as_ref().map(|it| it.privacy_mode).or(request.privacy_mode).unwrap_or(self.privacy);
         let wanted = request.privacy_mode.unwrap_or(wanted);
         let privacy = wanted.stricter(self.privacy);
@@ -264,7 +264,7 @@ impl Asker {
         Ok(Question { plan, privacy, warnings, model_away, terms, words, filter, limit, explain })
     }
 
-    /// The plan of a request that is no question.
+    /// Returns the plan of a request that is not a question.
     fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
         QueryPlan {
             intent: intent.into(),
@@ -280,24 +280,24 @@ impl Asker {
         }
     }
 
-    /// What a server said, or how it failed, as whoever asks may read it: where it is, is for its owner to know.
+    /// Hides server addresses in a message from callers other than the owner.
     fn told(&self, text: &str) -> String {
         if self.scope.is_all() {
             return text.to_string();
         }
         let told = redact_hosts::hidden(text);
         if told != text {
-            tracing::warn!("a question went without its server: {text}");
+            tracing::warn!("a server failed during a question: {text}");
         }
         told.into_owned()
     }
 
-    /// What a file must meet: the filters, the folder that is asked, and the scope.
+    /// Builds the file filter from the request's filters, the searched folder and the scope.
     fn filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
         Ok(FileFilter { within: self.scope.clone(), ..filter::resolve(filters, root)? })
     }
 
-    /// The files that pass the filter, before any leg runs.
+    /// Returns the files that pass the filter, before any leg runs.
     async fn allowed(&self, filter: &FileFilter) -> Result<FileSet> {
         if filter.is_empty() {
             return Ok(FileSet::All);
@@ -324,7 +324,7 @@ impl Asker {
         Ok(ResponseStats {
             pipeline: if tiered { "tiered" } else { "legacy" }.into(),
             warehouse_root,
-            // Where it is, is for its owner to know.
+            // Only the owner may see the path.
             db_path: if self.scope.is_all() { self.db_path.display().to_string() } else { String::new() },
             latency_ms: None,
             embed_model: served.embedder.as_ref().filter(|_| tiered).map(|it| it.name().to_string()),
@@ -338,7 +338,7 @@ impl Asker {
     }
 }
 
-/// The number of hits to return.
+/// Returns the number of hits to return.
 fn limit(wanted: Option<u32>) -> Result<usize> {
     match wanted.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit as usize),

@@ -1,5 +1,5 @@
-//! The leg of names: files that are called as the question says, or in which something is (attachments, members of archives,
-//! sheets), with or without text. What a name is worth beside text is decided in [`super::fuse`].
+//! The name leg: finds files by their own names and by inner names (attachments, members of archives, sheets), with or
+//! without text. [`super::fuse`] defines the weight of a name beside text.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::index::{Served, blocking};
 use crate::model::{ChunkId, Contents, FileFilter, FileId, FileKind, FileRecord, FileState};
 use crate::store::FileSet;
 
-/// Files without text found by name that compete with passages, when these speak of the question.
+/// Most files without text that compete by name with relevant passages.
 const NAMED_FILES: usize = 3;
-/// The share of the question that the names of a file hold which is found by them alone.
+/// Share of the question that names must hold for a file with text to be found by name alone.
 const LEAST_SHARE: f32 = 0.3;
-/// The same of a file without text: nothing else speaks for it.
+/// The same share for a file without text, which has no other evidence.
 const LEAST_WITHOUT_TEXT: f32 = 0.5;
-/// Names in a file that a hit tells of.
+/// Most inner names that a hit lists.
 const MOST_SHOWN: usize = 20;
 
-/// Files by their names.
+/// The result of the name leg.
 #[derive(Default)]
 pub(super) struct Names {
     words: Vec<NameWord>,
@@ -36,7 +36,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The share of the question's words that the names of a file hold.
+    /// Returns the share of the question's words that the names of a file hold.
     pub(super) fn share(&self, file: FileId) -> Option<f32> {
         self.of(file).map(|it| it.share)
     }
@@ -45,19 +45,19 @@ impl Names {
         self.named.iter().find(|it| it.file_id == file)
     }
 
-    /// The words that the names of a file hold.
+    /// Returns the words that the names of a file hold.
     fn held(&self, named: &Named) -> Vec<String> {
         named.held.iter().map(|it| self.words[*it].whole.clone()).collect()
     }
 
-    /// The files that are found by their names alone.
+    /// Returns the files whose names hold at least this share, best first.
     fn best(&self, least: f32) -> Vec<FileId> {
         self.named.iter().filter(|it| it.share >= least).map(|it| it.file_id).collect()
     }
 }
 
 impl Asker {
-    /// Looks for the words of a question in the names of these files.
+    /// Searches the names of these files for the words of a question.
     pub(super) async fn names(&self, question: &Question, files: &FileSet) -> Result<Names> {
         let mut words = name_words(question.text().unwrap_or(&question.plan.raw_user_text));
         if words.iter().any(|it| !excerpt::is_function_word(&it.whole)) {
@@ -77,8 +77,8 @@ impl Asker {
         .await
     }
 
-    /// Adds the files with text that only their names tell of, each with its passage that is nearest to the question, and
-    /// lifts those that are called as the question says.
+    /// Adds files with text that only their names found, each with its passage nearest to the question. Raises the scores of
+    /// all files by their names.
     pub(super) async fn add_named(
         &self,
         served: &Served,
@@ -99,7 +99,7 @@ impl Asker {
         Ok(())
     }
 
-    /// One passage of each of these files: the one that is nearest, or any where there are no vectors.
+    /// Returns one passage of each of these files: the nearest, or the first read if there are no vectors.
     async fn nearest_passages(&self, served: &Served, query: Option<&[f32]>, files: Vec<FileId>) -> Result<Vec<Fused>> {
         let (count, set) = (files.len(), FileSet::Only(Arc::new(files.clone())));
         let near = match query {
@@ -107,7 +107,7 @@ impl Asker {
             None => Vec::new(),
         };
         let mut found = fuse::fuse(&[], &near, &[], &Weights::default());
-        // Their ranks are those among few.
+        // These ranks count only few files, so they are dropped.
         found.iter_mut().for_each(|it| it.vector = None);
         let mut rest = files;
         rest.retain(|it| !found.iter().any(|found| found.file_id == *it));
@@ -129,8 +129,8 @@ impl Asker {
         Ok(found)
     }
 
-    /// Hits of files without text: those whose names hold enough of the question; and as far as there is room, where a filter
-    /// is asked for, those that meet it.
+    /// Returns hits of files without text: those whose names hold enough of the question. With a metadata filter, also files
+    /// that pass it, as far as the limit allows.
     pub(super) async fn without_text(
         &self,
         question: &Question,
@@ -152,7 +152,7 @@ impl Asker {
             if room == 0 {
                 break;
             }
-            // Those that were found by name may come again: so many more are asked for.
+            // Files found by name may come again, so the search asks for that many more.
             let most = room + found.len();
             let (records, _) = blocking(move || catalog.search(&filter, most, 0)).await?;
             for record in records {
@@ -164,7 +164,7 @@ impl Asker {
         Ok(found)
     }
 
-    /// Hits of the files whose names hold so much of the question, for their names alone.
+    /// Returns hits of files whose names hold at least this share of the question.
     pub(super) async fn called(&self, question: &Question, names: &Names, least: f32) -> Result<Vec<Found>> {
         let ids = names.best(least);
         if ids.is_empty() {
@@ -180,7 +180,7 @@ impl Asker {
         Ok(records.iter().filter_map(hit).collect())
     }
 
-    /// Says of each hit which of its names were asked for, and of mail when it was sent and what is attached.
+    /// Adds the matched names to each hit, and for mail the sent date and the attachments.
     pub(super) async fn tell_names(&self, names: &Names, hits: &mut [Found]) -> Result<()> {
         let is_told = |it: &Found| it.record.kind == FileKind::Mail || names.of(it.record.id).is_some();
         let ids: Vec<FileId> = hits.iter().filter(|it| is_told(it)).map(|it| it.record.id).collect();

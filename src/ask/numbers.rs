@@ -1,4 +1,4 @@
-//! Numbers in one notation, so that `1,234.56` and `1 234,56` are the same words wherever words are compared. Pure.
+//! Normalises numbers to one notation, so that `1,234.56` and `1 234,56` compare as the same words. Pure.
 //!
 //! | written | in one notation |
 //! |---|---|
@@ -7,16 +7,16 @@
 //! | `5kg` | `5 kg` |
 //! | `+44 20 7946 0018`, `020 7946 0018`, `02079460018` | `79460018`, the last eight digits |
 //!
-//! Three digits behind a single separator are thousands. That is wrong for some decimals (`1.234`), and right for
-//! comparison: both sides are read the same way. Dates, versions, addresses and names of models stay as they are.
+//! Three digits after a single separator are thousands. That is wrong for some decimals (`1.234`), but harmless for
+//! comparison: both sides are read the same way. Dates, versions, addresses and model names stay unchanged.
 //!
-//! The keyword index holds the words as they were written. [`keywords`] gives those of the other notations.
+//! The keyword index holds the words as written. [`keywords`] returns the words of the other notations.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
-/// What may stand directly behind a number and is a word of its own, lower case, sorted.
+/// Units that may directly follow a number, lower case, sorted.
 const UNITS: &[&str] = &[
     "bar", "chf", "cl", "cm", "db", "dl", "eur", "ft", "g", "gb", "gbit", "gbp", "ghz", "gib", "gwh", "h", "ha", "hp",
     "hz", "j", "k", "kb", "kcal", "kg", "khz", "kib", "kj", "km", "kn", "kv", "kw", "kwh", "l", "lb", "lbs", "m", "ma",
@@ -24,33 +24,33 @@ const UNITS: &[&str] = &[
     "pa", "pt", "px", "rpm", "s", "t", "tb", "tib", "usd", "v", "w", "wh", "yd", "°c", "°f", "µg", "µm", "µs", "μg",
     "μm", "μs",
 ];
-/// Signs of money, which follow or lead a number.
+/// Money and percent signs before or after a number.
 const MONEY: &[char] = &['€', '$', '£', '¥', '%'];
-/// Blanks that do not break a line: they join the groups of one number.
+/// Non-breaking blanks, which join the groups of one number.
 const NARROW: &[char] = &['\u{a0}', '\u{202f}', '\u{2009}'];
-/// Digits of a telephone number that are compared: what is before them depends on where one calls from.
+/// Compared digits of a telephone number: the digits before depend on the country of the call.
 const PHONE: usize = 8;
-/// Digits of a telephone number at least and, without a country, at most.
+/// Digits of a telephone number; the maximum holds without a country code.
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
-/// With its country.
+/// Most digits with a country code.
 const MOST_PHONE_DIGITS: usize = 15;
-/// Groups of three digits of one number.
+/// Most groups of three digits in one number.
 const MOST_GROUPS: usize = 12;
-/// Words that are added to a question at most.
+/// Most words that [`keywords`] returns.
 const MOST_KEYWORDS: usize = 64;
-/// Letters and digits of the shortest name of a model that is searched in parts.
+/// Shortest model name, in letters and digits, that is also searched in parts.
 const SHORTEST_MODEL: usize = 5;
-/// Letters by which the beginning of such a name is moved.
+/// Most leading letters that [`model_parts`] strips from a model name.
 const MODEL_LETTERS: usize = 4;
 
 /// A number in a text.
 #[derive(Debug, PartialEq)]
 struct Number {
-    /// Its bytes.
+    /// Byte range in the text.
     range: Range<usize>,
     integer: String,
     fraction: Option<String>,
-    /// What stands directly behind it.
+    /// The unit that directly follows.
     unit: Option<String>,
     is_phone: bool,
 }
@@ -68,7 +68,7 @@ impl Number {
     }
 }
 
-/// Returns a text with its numbers in one notation. Takes time in the length of the text.
+/// Returns a text with its numbers in one notation, in linear time.
 pub(crate) fn canonical(text: &str) -> Cow<'_, str> {
     let (mut changed, mut done) = (String::new(), 0);
     for number in numbers(text) {
@@ -86,8 +86,8 @@ pub(crate) fn canonical(text: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
-/// Returns the words, as the keyword index splits them, by which the numbers and names of models of a question may be
-/// written otherwise; lower case, without those that stand in it.
+/// Returns other spellings of the numbers and model names in a question, as words of the keyword index. Lower case, without
+/// words that the question already has.
 pub(crate) fn keywords(question: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for number in numbers(question) {
@@ -110,11 +110,11 @@ pub(crate) fn keywords(question: &str) -> Vec<String> {
     words
 }
 
-/// Returns what the keyword index is asked for in order to find every text that may hold a run of words, numbers in one
-/// notation: the words of each way to write it, separated by blanks. None when there are too many ways.
+/// Returns the keyword queries that find every text that may hold a run of words, with numbers in one notation: one query of
+/// blank-separated words for each notation. Returns `None` if there are too many notations.
 pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
-    // `20240315` is a day.
+    // `20240315` is a date.
     let is_day = |it: &str| it.len() == PHONE && (it.starts_with("19") || it.starts_with("20"));
     if run.iter().any(|it| it.len() >= PHONE && is_number(it) && !is_day(it)) {
         return None;
@@ -137,11 +137,11 @@ pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     Some(ways)
 }
 
-/// The words that a number has in other notations.
+/// Adds the words of a number in other notations.
 fn spellings(number: &Number, words: &mut Vec<String>) {
     let integer = &number.integer;
     if number.is_phone {
-        // In groups of four, as two of three countries write the end of it, and in one.
+        // The last eight digits as two groups of four, as two of three countries write them, and as one word.
         words.extend([integer[PHONE - 4..].to_string(), integer[..PHONE - 4].to_string()]);
         return;
     }
@@ -151,13 +151,13 @@ fn spellings(number: &Number, words: &mut Vec<String>) {
         words.extend([unit.to_lowercase(), number.fraction.as_ref().unwrap_or(integer).clone()]);
     }
     if integer.len() > 3 {
-        // A first group of one or two digits stands everywhere, and says nothing.
+        // A first group of one or two digits is too common to help.
         let lead = integer.len() % 3;
         words.extend((lead..integer.len()).step_by(3).map(|at| integer[at..at + 3].to_string()));
     }
 }
 
-/// `WFM5799DWF` for `WF-M5799DWF` and the other way round: the whole, and what is left of it behind some letters.
+/// Adds `WFM5799DWF` for `WF-M5799DWF` and vice versa: the whole name, and its rest after some letters.
 fn model_parts(token: &str, words: &mut Vec<String>) {
     let whole: String = token.chars().filter(|it| it.is_alphanumeric()).collect::<String>().to_lowercase();
     let letters = whole.chars().take_while(|it| it.is_ascii_lowercase()).count();
@@ -168,7 +168,7 @@ fn model_parts(token: &str, words: &mut Vec<String>) {
     }
 }
 
-/// The numbers of a text, in order.
+/// Returns the numbers of a text, in order.
 fn numbers(text: &str) -> Vec<Number> {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -186,7 +186,7 @@ fn numbers(text: &str) -> Vec<Number> {
     found
 }
 
-/// Where the letters, digits and what joins digits end that begin there.
+/// Returns the end of the token at `from`: letters, digits and the marks that join digits.
 fn end_of_token(text: &str, from: usize) -> usize {
     let mut chars = text[from..].char_indices().peekable();
     while let Some((at, it)) = chars.next() {
@@ -204,7 +204,7 @@ fn digits(text: &str, from: usize) -> &str {
     &rest[..end]
 }
 
-/// A number that begins there, with its unit.
+/// Parses the number with its unit that begins at `start`.
 fn amount(text: &str, start: usize) -> Option<Number> {
     let first = digits(text, start);
     let (mut integer, mut end) = (first.to_string(), start + first.len());
@@ -217,7 +217,7 @@ fn amount(text: &str, start: usize) -> Option<Number> {
     end += fraction.map_or(0, |it| 1 + it.len());
     let unit = unit_at(&text[end..]);
     let is_address = separator == '.' && groups.len() == 3 && fraction.is_none();
-    // A plain blank joins only what is clearly a number: `100 200 300` are three.
+    // A plain blank joins groups only beside a fraction, unit or money: `100 200 300` are three numbers.
     let is_plain = !groups.is_empty() && separator == ' ' && fraction.is_none() && !is_counted(text, start, end);
     if is_address || is_plain {
         let end = start + first.len();
@@ -238,7 +238,7 @@ impl Number {
     }
 }
 
-/// The groups of three digits behind the first one, and what stands before each.
+/// Returns the separator and the groups of three digits after the first one.
 fn thousands<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t str>) {
     let mut groups = Vec::new();
     let separator = text[at..].chars().next().unwrap_or_default();
@@ -257,13 +257,13 @@ fn thousands<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t st
     (separator, groups)
 }
 
-/// Says whether money or a unit stands beside a number.
+/// Returns whether money or a unit is next to a number.
 fn is_counted(text: &str, start: usize, end: usize) -> bool {
     let behind = text[end..].trim_start_matches([' ', '\u{a0}', '\u{202f}']);
     unit_at(behind).is_some() || behind.starts_with(MONEY) || text[..start].trim_end().ends_with(MONEY)
 }
 
-/// The unit that a text begins with.
+/// Returns the unit at the start of a text.
 fn unit_at(text: &str) -> Option<&str> {
     /// Bytes of the longest unit.
     const LONGEST: usize = 5;
@@ -273,7 +273,7 @@ fn unit_at(text: &str) -> Option<&str> {
     (ends && (1..=LONGEST).contains(&end) && UNITS.binary_search(&unit.to_lowercase().as_str()).is_ok()).then_some(unit)
 }
 
-/// A telephone number that begins there: with `+` and its country, or with `0` and three digits at least.
+/// Parses the telephone number that begins at `start`: `+` and a country code, or `0` and at least two more digits.
 fn phone(text: &str, start: usize) -> Option<Number> {
     let is_abroad = text[..start].ends_with('+');
     let first = digits(text, start);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_the_same_in_every_notation() {
+    fn canonical_unifies_all_notations() {
         same(&["1,234.56", "1.234,56", "1 234,56", "1'234.56", "1\u{202f}234,56", "1234,56", "1234.56"], "1234.56");
         same(&["1,234", "1.234", "1\u{a0}234", "1\u{2019}234"], "1234");
         same(&["12,345,678.9", "12.345.678,9", "12 345 678,9"], "12345678.9");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_stays() {
+    fn canonical_keeps_dates_versions_and_names() {
         for text in [
             "",
             "no digits, none",
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn other_notations_are_searched_by_their_words() {
+    fn keywords_adds_other_notations() {
         let check = |question: &str, expected: &[&str]| assert_eq!(keywords(question), expected, "{question}");
         check("1234.56", &["234"]);
         check("1234", &["234"]);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_asked_for_every_way_to_write_a_run() {
+    fn index_words_lists_every_notation() {
         let check = |run: &[&str]| index_words(&run.iter().map(|it| (*it).to_string()).collect::<Vec<_>>());
         assert_eq!(check(&["old", "quay"]).unwrap(), ["old quay"]);
         assert_eq!(check(&["1234", "56"]).unwrap(), ["1234 56", "234 56"]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_in_order_and_time_is_that_of_the_length() {
+    fn units_are_sorted_and_long_text_stays_linear() {
         assert!(UNITS.is_sorted());
         let long = "1 234 ".repeat(200_000);
         let begun = std::time::Instant::now();
@@ -381,7 +381,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_amount_is_the_same_in_every_notation(integer in 1_000_u32.., cents in 0_u32..100) {
+        fn canonical_of_any_amount_is_notation_independent(integer in 1_000_u32.., cents in 0_u32..100) {
             let digits = integer.to_string();
             let grouped = |separator: &str| {
                 let lead = digits.len() % 3;
@@ -396,7 +396,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_without_panic(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
+        fn canonical_and_keywords_never_panic(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
             let _ = (canonical(&text), keywords(&text));
         }
     }

@@ -1,36 +1,36 @@
-//! Words as they are compared, and the run of them that two texts share. Pure.
+//! Normalises words for comparison, and finds the longest run of words that two texts share. Pure.
 //!
-//! What such a run is worth is decided in `wording`.
+//! `wording` defines the weight of such a run.
 
 use crate::ask::numbers;
 
-/// Shorter runs are chance, unless they are the whole question.
+/// Shortest run that counts; shorter ones are chance, unless they are the whole question.
 const MIN_RUN: usize = 3;
 
-/// The words of a text as they are compared: lower case, numbers in one notation, without apostrophes.
+/// Returns the normalised words of a text: lower case, numbers in one notation, without apostrophes.
 pub(crate) fn words(text: &str) -> Vec<String> {
     split(&plain(text)).map(str::to_owned).collect()
 }
 
-/// A text in the form that [`split`] takes apart: a passage has hundreds of words, and this needs one string for all.
+/// Normalises a text for [`split`]. A passage has hundreds of words, and this allocates one string for all.
 pub(super) fn plain(text: &str) -> String {
-    /// What the longer one of the apostrophes begins with.
+    /// First byte of the curly apostrophe.
     const CURLY: u8 = 0xe2;
     let text = numbers::canonical(text);
-    // A search for bytes passes over a passage in no time; one for characters does not.
+    // A byte search is much faster here than a search for characters.
     match memchr::memchr2(b'\'', CURLY, text.as_bytes()) {
         None => text.to_lowercase(),
         Some(_) => text.replace(['\'', '\u{2019}'], "").to_lowercase(),
     }
 }
 
-/// The words of a [`plain`] text.
+/// Returns the words of a [`plain`] text.
 pub(super) fn split(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 
-/// What words are compared by: their first six letters, so that endings make no other word. Words with a digit are compared as
-/// a whole.
+/// Returns the comparison key of a word: its first six letters, so that endings do not matter. A word with a digit is its
+/// own key.
 pub(super) fn key(word: &str) -> &str {
     const LETTERS: usize = 6;
     if word.bytes().any(|it| it.is_ascii_digit()) {
@@ -39,12 +39,12 @@ pub(super) fn key(word: &str) -> &str {
     word.char_indices().nth(LETTERS).map_or(word, |(end, _)| &word[..end])
 }
 
-/// The key of a word without endings: `stands` and `standing` are `stand`. Right for single sentences; files are ordered a
-/// little worse by it (measured).
+/// Returns the key of a word without endings: `stand` for `stands` and `standing`. Better for single sentences, but slightly
+/// worse for ranking files (measured).
 pub(super) fn stem(word: &str) -> &str {
     const LEAST: usize = 3;
-    /// Endings of English, German, French and Spanish. They are taken off until none is left: a word with one more ending has
-    /// the same stem.
+    /// Endings of English, German, French and Spanish. They are stripped until none is left, so that a word with one more
+    /// ending has the same stem.
     const ENDINGS: [&str; 6] = ["ing", "ed", "es", "en", "e", "s"];
     if word.bytes().any(|it| it.is_ascii_digit()) {
         return word;
@@ -57,36 +57,36 @@ pub(super) fn stem(word: &str) -> &str {
     key(stem)
 }
 
-/// The bytes that words begin with: most words of a passage are none of the question's, and this says so at once.
+/// Set of first bytes of some words. Most words of a passage are not in the question, and this check is cheap.
 pub(super) struct Starts([bool; 256]);
 
 impl Starts {
-    /// Those of these words.
+    /// Builds the set from the first bytes of these words.
     pub(super) fn of(words: &[String]) -> Starts {
         let mut starts = [false; 256];
         words.iter().filter_map(|it| it.bytes().next()).for_each(|it| starts[usize::from(it)] = true);
         Starts(starts)
     }
 
-    /// Says whether a word may be one of them.
+    /// Returns whether a word may be one of them.
     pub(super) fn may_hold(&self, word: &str) -> bool {
         word.bytes().next().is_some_and(|it| self.0[usize::from(it)])
     }
 }
 
-/// Returns which part of the question stands in the passage in one run, 0 to 1; 0 when it may be chance.
+/// Returns the share of the question that the passage holds as one run, 0 to 1; 0 if the run is short enough for chance.
 pub(super) fn share(question: &[String], passage: &[&str]) -> f32 {
     let run = longest_run(question, passage);
     let counts = question.len() >= 2 && run >= MIN_RUN.min(question.len());
     if counts { run as f32 / question.len() as f32 } else { 0.0 }
 }
 
-/// Length of the longest sequence of words that both have, nothing between. Takes time and space in the product of the
-/// lengths of a question and a passage; a question of hundreds of words is cut.
+/// Returns the length of the longest run of consecutive words in both. Time is the product of both lengths and space that of
+/// the question; a question of hundreds of words is cut.
 fn longest_run(question: &[String], passage: &[&str]) -> usize {
     const MOST_WORDS: usize = 64;
     let question = &question[..question.len().min(MOST_WORDS)];
-    // runs[i] is the length of the run that ends at question word i and the passage word before the present one.
+    // runs[i] is the length of the run that ends at question word i and at the passage word before the present one.
     let mut runs = vec![0; question.len() + 1];
     let mut longest = 0;
     let starts = Starts::of(question);
@@ -113,31 +113,31 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_question_word_for_word_is_the_whole_and_a_piece_a_part() {
+    fn share_is_one_for_whole_question_and_less_for_a_part() {
         assert_eq!(check("they're the ones who see", "Here's to the crazy ones. Theyre the ones who see things."), 1.0);
         assert_eq!(check("they're the ones who see", "The ones who came late."), 0.6);
     }
 
     #[test]
-    fn apostrophes_are_left_out_and_other_marks_are_not() {
+    fn plain_removes_apostrophes_only() {
         assert_eq!(plain("Ada\u{2019}s \u{2013} it's"), "adas \u{2013} its");
         assert_eq!(plain("Nothing TO do"), "nothing to do");
     }
 
     #[test]
-    fn numbers_are_the_same_in_every_notation() {
+    fn words_unify_number_notations() {
         assert_eq!(words("5kg for 1.234,56 EUR"), words("5 kg for 1,234.56 EUR"));
         assert_eq!(check("1234.56 EUR", "The offer is 1,234.56 EUR."), 1.0);
     }
 
     #[test]
-    fn a_word_that_only_begins_like_one_of_the_question_ends_a_run() {
+    fn word_with_same_prefix_ends_a_run() {
         assert_eq!(check("one two three four", "one two thirteen three four"), 0.0);
         assert_eq!(check("one two three four", "zero one two three, and four"), 0.75);
     }
 
     #[test]
-    fn words_with_other_endings_have_one_stem() {
+    fn inflected_words_share_a_stem() {
         for (a, b) in
             [("stand", "stands"), ("mend", "mending"), ("gauge", "gauges"), ("order", "ordered"), ("woche", "wochen")]
         {
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_no_run() {
+    fn short_run_scores_zero() {
         assert_eq!(check("where is the harbour office now", "the harbour is closed; the office moved"), 0.0);
         assert_eq!(check("harbour", "harbour"), 0.0);
     }
 
     #[test]
-    fn a_phrase_of_two_words_counts_when_whole() {
+    fn two_word_phrase_counts_only_as_a_whole() {
         assert_eq!(check("quince jelly", "A recipe for Quince-Jelly."), 1.0);
         assert_eq!(check("quince jelly", "jelly of quince"), 0.0);
     }

@@ -1,5 +1,5 @@
-//! Fused files to hits: passages and records fetched, their wording compared, copies folded, and each file looked at as it is
-//! now.
+//! Turns fused files into hits: reads passages and records, compares their wording, folds copies, and checks each file on
+//! disk.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,46 +14,47 @@ use crate::error::{ErrorCode, Result};
 use crate::index::Served;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
 
-/// The files of an answer are looked at anew after this time: a root that does not answer is known after nine seconds.
+/// Timeout of the first check of an answer's files. An unresponsive root is detected after nine seconds, and the second
+/// check then skips it.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Files looked at beyond the limit, to fill the places of those that are gone or folded.
+/// Files checked beyond the limit, to replace files that are gone or folded.
 const SPARE_FILES: usize = 10;
-/// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
+/// Fewest files that are reranked by wording; more order no better (measured).
 const BEST_FILES: usize = 30;
-/// Passages of each of the best files: any of them may have the answer.
+/// Passages read of each of the best files: any of them may have the answer.
 const PASSAGES_OF_BEST: usize = 16;
-/// Hits whose passages are kept for an answer.
+/// Hits that keep their passages for an answer.
 const QUOTED_FILES: usize = 4;
-/// Passages of one file that are compared.
+/// Passages of each file that are compared by wording.
 const PASSAGES_A_FILE: usize = 5;
 
-/// Passages by their keys.
+/// Passages by file and chunk id.
 type Passages = HashMap<(FileId, ChunkId), StoredChunk>;
 
-/// What a look at the files gave.
+/// The result of a check of the files.
 #[derive(Default)]
 struct Looked {
     found: Vec<Found>,
-    /// Paths of files that changed since they were indexed.
+    /// Paths of files that have changed since they were indexed.
     changed: Vec<String>,
     gone: usize,
-    /// Whether passages were replaced since they were found.
+    /// Whether a write replaced passages during the search.
     is_torn: bool,
-    /// What each content word of the question counts.
+    /// Weight of each content word of the question, by word key.
     word_weights: HashMap<String, f32>,
 }
 
 /// Hits, best first.
 pub(super) struct Presented {
     pub(super) found: Vec<Found>,
-    /// Whether passages were replaced between finding and reading them: their files are left out.
+    /// Whether a write replaced passages between the search and their reading. The files of missing passages are left out.
     pub(super) is_torn: bool,
-    /// What each content word of the question counts, by the beginning that words are compared by.
+    /// Weight of each content word of the question, by word key.
     pub(super) word_weights: HashMap<String, f32>,
 }
 
 impl Asker {
-    /// Makes hits, best first, and says in `warnings` what is not as it was.
+    /// Builds hits, best first, and adds warnings about files that are gone or changed.
     pub(super) async fn present(
         &self,
         served: &Served,
@@ -63,13 +64,14 @@ impl Asker {
     ) -> Result<Presented> {
         let top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
         let looked = match self.look_at(served, question, top.clone(), ANSWER).await {
-            // By now it is known which root does not answer, if it is that, and its files are left out.
+            // Tries again: if a root does not respond, that is known by now, and its files are left out.
             Err(error) if error.code == ErrorCode::Unavailable => self.look_at(served, question, top, PATIENCE).await?,
             looked => looked?,
         };
         if looked.gone > 0 {
             let gone = looked.gone;
-            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
+            warnings
+                .push(format!("{gone} files that match were left out: they are gone, or their folder is unavailable"));
         }
         let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
         warnings.extend(looked.changed.iter().map(old));
@@ -89,12 +91,12 @@ impl Asker {
         let version = served.store.version();
         let chunks = served.store.chunks(&wanted).await?;
         let (catalog, question, store) = (self.catalog.clone(), question.clone(), served.store.clone());
-        // The records too: a call of their own would be one more hand-over between threads.
+        // Reads the records in the same call: a call of their own would cost one more hand-over between threads.
         crate::index::at_files(most, move || {
             let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
             let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
             let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
-            // The records may be of what took the place of these passages, which then seem to be as they were.
+            // A record may belong to a newer version of the file than these passages, which would then pass as unchanged.
             let is_torn = store.version() != version || wanted.iter().any(|it| !chunks.contains_key(it));
             let compared = compare(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
@@ -108,7 +110,7 @@ impl Asker {
     }
 }
 
-/// Looks at each file until there are enough.
+/// Checks each file until there are enough hits.
 fn look(
     question: &Question,
     top: &[Fused],
@@ -142,7 +144,7 @@ fn look(
     looked
 }
 
-/// The best passages of a file, best first, for an answer to be made of.
+/// Returns the best passages of a file, best first, as material for an answer.
 fn quotable(fused: &Fused, chunks: &Passages, scores: &HashMap<(FileId, ChunkId), f32>) -> Vec<Passage> {
     let passage = |it: &Fused| {
         let key = (it.file_id, it.chunk_id.clone());
@@ -154,8 +156,8 @@ fn quotable(fused: &Fused, chunks: &Passages, scores: &HashMap<(FileId, ChunkId)
     passages
 }
 
-/// Number of the question's words that stand in the path or the best passages of a file: who signed may stand in one
-/// passage, and what in the title.
+/// Returns how many of the question's words are in the path or the best passages of a file: the signer's name may be in one
+/// passage, and the subject in the title.
 fn words_in_file(question: &Question, record: &FileRecord, fused: &Fused, chunks: &Passages) -> usize {
     let mut text = record.found.path.to_string_lossy().into_owned();
     for stored in passages(fused).filter_map(|key| chunks.get(&key)) {
@@ -165,18 +167,18 @@ fn words_in_file(question: &Question, record: &FileRecord, fused: &Fused, chunks
     excerpt::words_present(&question.words, &text).len()
 }
 
-/// Number of files that are compared, of which the best become hits.
+/// Returns the number of files that are reranked; the best of them become hits.
 pub(super) fn compared(limit: usize) -> usize {
     BEST_FILES.max(limit + SPARE_FILES)
 }
 
-/// The best passages of a file.
+/// Returns the keys of a file's best passages.
 pub(super) fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)> {
     fused.chunks().take(PASSAGES_A_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
 }
 
-/// Shows what a skill found in a file rather than its plain text, where both matched: the passage that holds most of what
-/// the file's name does not say already. Of an `idr-contract.pdf` it is asked who signed, not what the contract is called.
+/// Shows evidence from a skill rather than plain text, if both matched. Chooses the evidence with most words that the file's
+/// name does not have: a question about `idr-contract.pdf` is about the signer, not about the contract's name.
 fn prefer_evidence(question: &Question, files: &mut [Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) {
     for file in files {
         let Some(record) = records.get(&file.file_id) else { continue };
@@ -186,7 +188,7 @@ fn prefer_evidence(question: &Question, files: &mut [Fused], records: &HashMap<F
         for key in passages(file) {
             let Some(found) = chunks.get(&key).filter(|it| it.chunk.tier == Tier::L2) else { continue };
             let body = found.chunk.body();
-            // Of two that hold as much, the shorter says it plainer: a signature block rather than its page.
+            // With equal words the shorter evidence is clearer: a signature block rather than its page.
             let merit = (excerpt::words_present(&rest, body).len(), Reverse(body.len()));
             if best.as_ref().is_none_or(|(most, _)| merit > *most) {
                 best = Some((merit, key.1));
@@ -198,16 +200,16 @@ fn prefer_evidence(question: &Question, files: &mut [Fused], records: &HashMap<F
     }
 }
 
-/// What a comparison of passages tells.
+/// The result of a comparison of passages.
 #[derive(Default)]
 struct Compared {
-    /// The score of each passage, by both legs and its wording.
+    /// The score of each passage, from both legs and its wording.
     scores: HashMap<(FileId, ChunkId), f32>,
-    /// What each content word of the question counts among these passages.
+    /// Weight of each content word of the question among these passages.
     weights: HashMap<String, f32>,
 }
 
-/// Lifts files by the wording of their passages, shows the passage that is best then, and sorts anew.
+/// Raises the scores of files by the wording of their passages, shows each file's best passage, and sorts again.
 fn compare(
     question: &Question,
     files: &mut [Fused],

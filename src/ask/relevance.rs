@@ -1,24 +1,24 @@
-//! Whether a passage is about what was asked: decides about a deeper look and about files that only their names speak for.
-//! Pure.
+//! Decides whether a passage is relevant to a question. The result triggers skills, and limits files that match by name
+//! alone. Pure.
 
 use crate::ask::Question;
 use crate::ask::hit::{Evidence, Found};
 
-/// A passage with this share of the question's words and [`NEAR`] similarity is about what was asked.
+/// A passage with this share of the question's words and [`NEAR`] similarity is relevant.
 const MOST_WORDS: f64 = 0.5;
-/// See [`MOST_WORDS`]. Passages about something else lie below 0.25 with the default model.
+/// See [`MOST_WORDS`]. Unrelated passages stay below 0.25 with the default model.
 const NEAR: f32 = 0.3;
-/// A passage with so many of the words, and this share of them, is about it at [`FAR`] similarity: vectors of code and of
-/// long passages say little of a single sentence in them.
+/// A passage with so many of the words and [`NEARLY_ALL_WORDS`] of them is relevant at [`FAR`] similarity: vectors of code
+/// and of long passages say little about a single sentence in them.
 const MANY_WORDS: usize = 4;
 /// See [`MANY_WORDS`].
 const NEARLY_ALL_WORDS: f64 = 0.8;
 /// See [`MANY_WORDS`].
 const FAR: f32 = 0.2;
-/// A passage this near is about it with any words.
+/// A passage with this similarity is relevant without any words.
 const VERY_NEAR: f32 = 0.55;
 
-/// Says whether any hit is about what was asked.
+/// Returns whether any hit is relevant to the question.
 pub(super) fn any_relevant(question: &Question, hits: &[Found]) -> bool {
     hits.iter().filter_map(|it| it.evidence.as_deref()).any(|it| is_relevant(question, it))
 }
@@ -27,7 +27,7 @@ fn is_relevant(question: &Question, evidence: &Evidence) -> bool {
     is_about(question.words.len(), evidence.words_matched, evidence.similarity)
 }
 
-/// The same of one with so many of so many words; the similarity is known unless words alone were asked.
+/// Decides for a passage with `matched` of the question's `words`. The similarity is unknown if only the keyword leg ran.
 fn is_about(words: usize, matched: usize, similarity: Option<f32>) -> bool {
     let share = matched as f64 / words.max(1) as f64;
     let Some(similarity) = similarity else { return share >= MOST_WORDS };
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_passage_is_relevant_by_words_and_nearness_together() {
+    fn relevance_combines_words_and_similarity() {
         for (words, matched, similarity, relevant) in [
             (4, 2, Some(0.3), true),
             (4, 1, Some(0.5), false),

@@ -1,4 +1,4 @@
-//! From a question to files in order: the legs of words, of meaning and of names, fused.
+//! Retrieves ranked files for a question: fuses the keyword, vector and name legs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::index::Served;
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::{FileSet, KeywordQuery};
 
-/// Chunks taken from each leg at least. More costs time, fewer loses files that are good in one leg only.
+/// Fewest chunks from each leg. More cost time, fewer lose files that are good in one leg only.
 pub(super) const LEG_DEPTH: usize = 200;
-/// Further looks for files when a few long ones filled the leg.
+/// Further vector searches for other files if the chunks of a few long ones filled the leg.
 const MORE_ROUNDS: usize = 4;
-/// How often a search is made anew because files were written under it: a commit takes longer than most searches.
+/// Retries of a search during which files were written: a commit takes longer than most searches.
 pub(super) const MOST_ANEW: usize = 2;
-/// The legs' results, fused.
+/// The fused results of both legs.
 struct Legs {
     fused: Vec<Fused>,
     /// The vector of the question, if it is known.
@@ -30,12 +30,12 @@ struct Legs {
     warnings: Vec<String>,
 }
 
-/// The vector of a question, once it is known.
+/// The vector of a question, computed once.
 type Asked = OnceCell<Result<Vec<f32>>>;
 
 impl Asker {
-    /// Searches the index, and anew where files were written under the search: what was found of them is no more, and what
-    /// they say now may be the answer, too.
+    /// Searches the index. Retries if files were written during the search: their old passages are gone, and the new ones
+    /// may be the answer.
     pub(super) async fn find(&self, served: &Served, question: &Question) -> Result<Outcome> {
         let asked = Asked::default();
         for _ in 0..MOST_ANEW {
@@ -43,12 +43,12 @@ impl Asker {
             if !is_torn {
                 return Ok(outcome);
             }
-            tracing::debug!("files were written under a search: it begins anew");
+            tracing::debug!("files were written during a search: searching again");
         }
         Ok(self.find_once(served, question, &asked).await?.0)
     }
 
-    /// Searches the index; also says whether files were written under the search.
+    /// Searches the index once. Also returns whether files were written during the search.
     async fn find_once(&self, served: &Served, question: &Question, asked: &Asked) -> Result<(Outcome, bool)> {
         let version = served.store.version();
         let files = self.allowed(&question.filter).await?;
@@ -63,7 +63,7 @@ impl Asker {
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
-        // A file whose name says it all comes before passages that say less, and behind one that says as much.
+        // A file whose name holds the whole question ranks before weaker passages, and behind a passage that holds it too.
         let best = hits.first().and_then(|it| it.evidence.as_deref());
         let says_all = best.is_some_and(|it| it.words_matched >= question.words.len());
         for found in unread {
@@ -73,13 +73,13 @@ impl Asker {
         }
         hits.truncate(question.limit);
         self.tell_names(&names, &mut hits).await?;
-        // These left files out before their passages were read.
+        // A threshold and terms leave out files before their passages are read, so any new version counts.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
         Ok((Outcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
     }
 
-    /// Both legs at the same time, then the true similarity of what only the keyword leg found.
+    /// Runs both legs in parallel, then computes the similarity of the chunks that only the keyword leg found.
     async fn legs(&self, served: &Served, question: &Question, files: &FileSet, asked: &Asked) -> Result<Legs> {
         let depth = LEG_DEPTH.max(question.limit * 3);
         let text = question.text().unwrap_or_default();
@@ -126,8 +126,8 @@ impl Asker {
         Ok(Legs { fused, query, warnings })
     }
 
-    /// The vector leg, until it has as many files as are wanted or there are: the passages of a few long files could take
-    /// every place.
+    /// Repeats the vector leg until it has `limit` files or all there are, because the passages of a few long files could
+    /// fill the leg.
     pub(super) async fn nearest(
         &self,
         served: &Served,
@@ -157,7 +157,7 @@ impl Asker {
         Ok(hits)
     }
 
-    /// Files by metadata alone, newest first.
+    /// Lists files by metadata alone, newest first.
     pub(super) async fn list(&self, question: &Question) -> Result<Outcome> {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
         let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
@@ -166,7 +166,7 @@ impl Asker {
         Ok(Outcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..Outcome::default() })
     }
 
-    /// Files whose names hold the question's words: all there is before content is read.
+    /// Finds files by name alone, as long as no text is indexed.
     pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
         let files = self.allowed(&question.filter).await?;
         let names = self.names(question, &files).await?;
@@ -179,8 +179,8 @@ impl Asker {
     }
 }
 
-/// Starts the keyword leg in a task of its own: the vector leg compares millions of rows without a pause, and would keep what
-/// waits in the same task from going on. Who drops the future ends the leg.
+/// Spawns the keyword leg as a task of its own: the vector leg compares millions of rows without a yield, and would block a
+/// future in the same task. Dropping the returned future ends the leg.
 fn keyword_leg(
     served: &Served,
     text: &str,
@@ -198,9 +198,9 @@ fn keyword_leg(
     }
 }
 
-/// The keyword leg's chunks that the vector leg did not reach.
+/// Returns the keyword leg's chunks that the vector leg did not reach.
 fn missing_in(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
-    // By file too: copies of a file share chunk ids.
+    // Compares by file too: copies of a file share chunk ids.
     let reached: HashSet<(FileId, &ChunkId)> = vector.iter().map(|it| (it.file_id, &it.chunk_id)).collect();
     keyword
         .iter()

@@ -1,4 +1,4 @@
-//! Files like a file: those with a passage near to the mean of its passages.
+//! Finds files similar to a file: those with a passage near the mean of its passages.
 //!
 //! The score is the cosine between that mean and the nearest passage of the other file, 0 to 1. Copies come first, with a
 //! score near 1.
@@ -17,10 +17,10 @@ use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, S
 use crate::store::FileSet;
 
 impl Asker {
-    /// Finds files like a file.
+    /// Finds files similar to a file.
     ///
     /// # Errors
-    /// The file is not indexed, a filter is wrong, or the index cannot be read.
+    /// The file is not indexed, a filter is invalid, or the index cannot be read.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         let begun = Instant::now();
         let limit = super::limit(request.limit)?;
@@ -33,7 +33,7 @@ impl Asker {
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
         let Some(mean) = mean(&vectors) else {
-            let message = format!("the vectors of `{name}` are still to come: it is found by its words alone so far");
+            let message = format!("`{name}` has no vectors yet: only its keywords are indexed so far");
             return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("`vic status` shows the progress"));
         };
         let plan = self.bare_plan(
@@ -62,7 +62,7 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
-    /// The files with passages near to a vector, and how many there are. Looks anew where files were written meanwhile.
+    /// Returns the files with passages near a vector, and their number. Retries if files were written meanwhile.
     async fn alike(
         &self,
         served: &Served,
@@ -95,7 +95,7 @@ impl Asker {
         crate::index::at_named_file(named, &self.scope, move || {
             let record = crate::index::locate(&catalog, &scope, &path)?;
             if record.state != FileState::Indexed {
-                let why = record.reason.map_or("it is still to be read", |it| it.name());
+                let why = record.reason.map_or("it is not read yet", |it| it.name());
                 return Err(Error::new(
                     ErrorCode::FailedPrecondition,
                     format!("`{}` is not indexed: {why}", path.display()),
@@ -107,7 +107,7 @@ impl Asker {
         .await
     }
 
-    /// The files that pass the filter, without this one.
+    /// Returns the files that pass the filter, without this one.
     async fn others(&self, filter: &FileFilter, record: &FileRecord) -> Result<FileSet> {
         let mut ids = match self.allowed(filter).await? {
             FileSet::Only(ids) => ids.to_vec(),
@@ -118,7 +118,7 @@ impl Asker {
     }
 }
 
-/// The mean of vectors of norm 1, of norm 1 itself; none when there is none or they cancel out.
+/// Returns the normalised mean of vectors of norm 1; none if there are no vectors or they cancel out.
 fn mean(vectors: &[Vec<f32>]) -> Option<Vec<f32>> {
     let mut sum = vec![0.0f32; vectors.first()?.len()];
     for vector in vectors {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_has_norm_one_and_nothing_has_none() {
+    fn mean_is_normalised_and_none_without_vectors() {
         assert_eq!(mean(&[vec![1.0, 0.0], vec![0.0, 1.0]]), Some(vec![0.5f32.sqrt(), 0.5f32.sqrt()]));
         assert_eq!(mean(&[]), None);
         assert_eq!(mean(&[vec![1.0, 0.0], vec![-1.0, 0.0]]), None);

@@ -1,4 +1,4 @@
-//! Words that say nothing about where a passage matches, in ten languages. Pure.
+//! Stop words in ten languages: words that say nothing about where a passage matches. Pure.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -36,30 +36,30 @@ więc z za że \
 acaba ama ancak bana bazı ben bir biz bu çok da daha de değil diye en gibi hangi hem her için ile ise kaç kadar kim mi mı mu mü \
 nasıl ne neden nerede nereye niçin o olan olarak oldu onlar onun sen şu var ve veya ya zaman";
 
-/// Words that begin a sentence about what the sentence before it is about.
+/// Pronouns that refer back to the sentence before.
 const PRONOUNS: &str = "it he she they this these that those its his her their there then er sie es dieser diese dieses das dort il elle ils \
 elles ce cela cette ces él ella ellos ellas esto este esta eso ese esa lo esso essa questo questa quello quella lui lei ele ela eles elas isto isso \
 hij zij ze het dit dat deze die on ona ono oni ten ta to те он она оно они это этот эта bu o onlar şu";
 
 static ALL: LazyLock<HashSet<&'static str>> = LazyLock::new(|| WORDS.split_whitespace().collect());
 
-/// Words that only German has.
+/// Words that identify a German question.
 const GERMAN: &[&str] = &[
     "der", "die", "das", "wer", "wann", "wie", "wo", "warum", "welche", "welcher", "welches", "ist", "wurde", "wird",
     "nicht", "und", "für", "ein", "eine", "hat", "wir", "zu", "viele", "viel", "im", "am", "zum", "zur",
 ];
 
-/// Says whether a word in lower case is one.
+/// Returns whether a lower-case word is a stop word.
 pub(super) fn is_one(word: &str) -> bool {
     ALL.contains(word)
 }
 
-/// Says whether a word in lower case points to what stands before it.
+/// Returns whether a lower-case word refers to the text before it.
 pub(super) fn is_pronoun(word: &str) -> bool {
     PRONOUNS.split_whitespace().any(|it| it == word)
 }
 
-/// Says whether a question is German, where every noun has a capital.
+/// Returns whether a question is German, where every noun has a capital.
 pub(super) fn is_german(question: &str) -> bool {
     let words: Vec<String> = question.split_whitespace().map(str::to_lowercase).collect();
     let count = words.iter().filter(|it| GERMAN.contains(&it.trim_matches(|it: char| !it.is_alphanumeric()))).count();
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn function_words_of_ten_languages_are_known_and_content_words_are_none() {
+    fn stop_words_cover_ten_languages_but_no_content_words() {
         for word in ["the", "wann", "combien", "dónde", "perché", "quanto", "hoeveel", "gdzie", "сколько", "nerede"]
         {
             assert!(is_one(word), "{word}");
@@ -82,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn pronouns_point_back() {
+    fn is_pronoun_knows_pronouns_only() {
         assert!(is_pronoun("it") && is_pronoun("sie") && !is_pronoun("boat") && !is_pronoun(""));
     }
 
     #[test]
-    fn german_is_told_from_english() {
+    fn is_german_distinguishes_english() {
         assert!(is_german("Wann wurde die Heizung gewartet?"));
         assert!(!is_german("When did the die roll?"));
     }

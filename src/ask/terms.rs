@@ -1,8 +1,8 @@
-//! Words and phrases that a file must hold, or must not: `"exact phrase"`, `+word`, `-word`.
+//! Filters files by required and excluded terms: `"exact phrase"`, `+word`, `-word`.
 //!
-//! They decide before the best passages are chosen, so that nothing is lost to a limit. The keyword index narrows the
-//! files down by word stems; what is left is read and compared word for word, case folded. All of a file's passages count
-//! together, titles and headings too, and its names; a phrase has to stand in one of them.
+//! The filter runs before the best passages are chosen, so that no file is lost to a limit. The keyword index narrows the
+//! files by word stems. The remaining files are read and compared word for word, case folded. A file's passages count
+//! together, with titles and headings, and its names; a phrase must be in one of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use crate::model::{FileFilter, FileId};
 use crate::planner::syntax;
 use crate::store::{FileSet, Store};
 
-/// Most conditions of one question: each is a bit.
+/// Most terms of one question: each is a bit.
 const MOST: usize = 64;
 
-/// The conditions of a question.
+/// The terms of a question, each a run of words.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     required: Vec<Vec<String>>,
@@ -25,10 +25,10 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Reads the conditions out of a question as it was typed.
+    /// Parses the terms of a question as typed.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many terms.
     pub(crate) fn of(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
         let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
@@ -44,12 +44,12 @@ impl Terms {
         Ok(terms)
     }
 
-    /// Says whether nothing is asked.
+    /// Returns whether there are no terms.
     pub(crate) fn is_empty(&self) -> bool {
         self.required.is_empty() && self.excluded.is_empty()
     }
 
-    /// Says in words what was asked, for the reasoning of a hit; empty when nothing was.
+    /// Describes the terms for the reasoning of a hit; empty if there are none.
     pub(crate) fn shown(&self) -> String {
         let quoted =
             |runs: &[Vec<String>]| runs.iter().map(|it| format!("\"{}\"", it.join(" "))).collect::<Vec<_>>().join(", ");
@@ -61,7 +61,7 @@ impl Terms {
         }
     }
 
-    /// One bit for each required run that stands in the text, and whether an excluded one does.
+    /// Returns one bit for each required run in the text, and whether an excluded run is in it.
     fn look(&self, text: &str) -> (u64, bool) {
         let words = phrase::words(text);
         let stands = |run: &Vec<String>| words.windows(run.len()).any(|it| it == &run[..]);
@@ -70,7 +70,7 @@ impl Terms {
     }
 }
 
-/// Leaves those of the files that meet the conditions.
+/// Returns those of the files that meet the terms.
 pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSet, terms: &Terms) -> Result<FileSet> {
     if terms.is_empty() {
         return Ok(files);
@@ -120,14 +120,14 @@ pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSe
     Ok(FileSet::Only(ids.into()))
 }
 
-/// The files whose names hold each of these runs.
+/// Returns the files whose names hold each of these runs.
 async fn with_names(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
     let (catalog, runs) = (catalog.clone(), runs.to_vec());
     blocking(move || runs.iter().map(|it| catalog.with_name(it)).collect()).await
 }
 
-/// Those of the files that may hold a run, sorted, by the words of the index; none when these do not tell: it may know no
-/// such words (`to be`), or a number may be written in ways that cannot be listed.
+/// Returns those of the files that may hold a run, sorted, by the keyword index. Returns `None` if the index cannot tell: it
+/// may not have such words (`to be`), or a number may have too many notations.
 async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Result<Option<Vec<FileId>>> {
     let mut found = Vec::new();
     for words in numbers::index_words(run).unwrap_or_default() {
@@ -138,7 +138,7 @@ async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Resul
     Ok(Some(found).filter(|it| !it.is_empty()))
 }
 
-/// The files that may hold something excluded.
+/// Returns the files that may hold an excluded term.
 async fn suspects(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
     let mut suspects: Vec<FileId> = Vec::new();
     for run in &terms.excluded {
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_phrase_is_words_in_a_row_whatever_their_case_and_marks() {
+    fn phrase_matches_across_case_and_punctuation() {
         assert!(check("\"quince jelly\" recipe", "A recipe for Quince-Jelly."));
         assert!(!check("\"quince jelly\" recipe", "A recipe for a jelly of quince."));
         assert!(check("\"to be or not\"", "To be, or not to be"));
     }
 
     #[test]
-    fn plus_wants_a_word_and_minus_forbids_it() {
+    fn plus_requires_and_minus_excludes_a_word() {
         assert!(check("+harbour budget", "The harbour."));
         assert!(!check("+harbour budget", "The harbours."));
         assert!(!check("budget -draft", "A draft budget"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_told() {
+    fn shown_lists_required_and_excluded_terms() {
         let shown = Terms::of("\"old quay\" +lease -draft notice").unwrap().shown();
         assert_eq!(shown, "holds \"old quay\", \"lease\", without \"draft\"");
         assert_eq!(Terms::of("plain words").unwrap(), Terms::default());

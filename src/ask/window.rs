@@ -1,4 +1,4 @@
-//! A part of a document by its place: exactly what stands there.
+//! Cuts a part out of a document by its place.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,33 +8,33 @@ use crate::error::{Error, Result};
 use crate::model::{Anchor, Block, BlockKind, Document, Place, Redaction, cells_of, span};
 use crate::secrets::{Censor, MARK};
 
-/// Names that an error lists.
+/// Most names that an error lists.
 const MOST_TOLD: usize = 20;
 
-/// Between the cells of a row.
+/// Separator between the cells of a row.
 const BAR: &str = " | ";
 
 impl Asker {
-    /// As [`window`].
+    /// Cuts out a part of a document, see [`window`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`window`].
     pub fn cut(&self, document: Document, place: &Place, raw: Option<&str>, name: &str) -> Result<Document> {
         window(document, place, raw, self.redaction, name)
     }
 }
 
-/// Cuts out of a document what stands at a place. `raw` is the text of the file itself where its lines are those of the
-/// anchors; it has what the document leaves out, blank lines and marks. `name` is the file, for messages.
+/// Cuts out of a document the part at a place. `raw` is the file's own text if its lines are those of the anchors; unlike
+/// the document it has blank lines and marks. `name` is the file, for messages.
 ///
 /// # Errors
-/// `NotFound` with what there is, when there is no such place; `InvalidArgument` when the place cannot be understood.
+/// `NotFound` with the existing places if there is no such place; `InvalidArgument` if the place is invalid.
 fn window(document: Document, place: &Place, raw: Option<&str>, redaction: Redaction, name: &str) -> Result<Document> {
     let mut window = Window { document, name };
     if let Some(member) = &place.member {
         window.keep("member", member, |it| it.member.as_ref() == Some(member), |it| it.member.clone())?;
     }
-    // Lines say enough: the symbol that stands before them may have another name by now.
+    // Line numbers suffice: the symbol before them may have been renamed since.
     let is_part_known =
         || window.document.blocks.iter().any(|it| place.part.as_ref().is_some_and(|part| it.anchor.is_part(part)));
     if let Some(part) = &place.part
@@ -65,7 +65,7 @@ struct Window<'n> {
 }
 
 impl Window<'_> {
-    /// Keeps the blocks of a name.
+    /// Keeps the blocks that match a name.
     fn keep(
         &mut self,
         kind: &str,
@@ -103,7 +103,7 @@ impl Window<'_> {
     }
 
     fn cells(&mut self, wanted: &str) -> Result<()> {
-        let wrong = || Error::invalid(format!("`{wanted}` is no cell or range: use `B2` or `B2:D9`")).field("cell");
+        let wrong = || Error::invalid(format!("`{wanted}` is not a cell or range: use `B2` or `B2:D9`")).field("cell");
         let area = cells_of(wanted).ok_or_else(wrong)?;
         let place = |it: &Block| it.anchor.cell.as_deref().and_then(cells_of);
         let ranges: Vec<String> =
@@ -129,7 +129,7 @@ impl Window<'_> {
             return Err(Error::not_found(text).field("cell"));
         }
         if !blurred.is_empty() {
-            let text = format!("the cells of {} cannot be told apart: all of them are here", blurred.join(", "));
+            let text = format!("the cells of {} cannot be separated: all of them are shown", blurred.join(", "));
             self.document.problems.push(text);
         }
         self.document.blocks = kept;
@@ -148,7 +148,7 @@ impl Window<'_> {
             None => vec![None; (last - first + 1) as usize],
         };
         for block in &self.document.blocks {
-            // The document has blacked out what the file still shows.
+            // The document may have blacked out text that the file still shows.
             if raw.is_none() || block.text.contains(MARK) {
                 lay(block, first, &mut shown);
             }
@@ -161,7 +161,7 @@ impl Window<'_> {
     }
 }
 
-/// Checks that the first of a range is there.
+/// Checks that the first item of a range exists.
 fn check_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<()> {
     let there = match most {
         Some(most) if first <= most => return Ok(()),
@@ -171,7 +171,7 @@ fn check_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<
     Err(Error::not_found(format!("`{name}` {there}")).field(kind))
 }
 
-/// The lines of a range, without the secrets in them.
+/// Returns the lines of a range with their secrets blacked out.
 pub(super) fn censored(lines: &[&str], range: Range<usize>, redaction: Redaction) -> Vec<Option<String>> {
     let text = lines.concat();
     let places = Censor::new(redaction).places(&text);
@@ -193,7 +193,7 @@ pub(super) fn censored(lines: &[&str], range: Range<usize>, redaction: Redaction
     shown
 }
 
-/// Puts the lines of a block where they stand, instead of what is there. What it has beyond its last line stays with that.
+/// Replaces the shown lines by the lines of a block. Text of the block beyond its last line is added to that line.
 fn lay(block: &Block, first: u32, shown: &mut [Option<String>]) {
     let (Some(start), Some(end)) = (block.anchor.line_start, block.anchor.line_end) else { return };
     let index = |line: u32| line.checked_sub(first).map(|it| it as usize).filter(|it| *it < shown.len());
@@ -214,14 +214,14 @@ fn lay(block: &Block, first: u32, shown: &mut [Option<String>]) {
 
 type Cell = (u32, u32);
 
-/// What two areas have in common.
+/// Returns the intersection of two areas.
 fn shared((a, b): (Cell, Cell), (c, d): (Cell, Cell)) -> Option<(Cell, Cell)> {
     let (first, last) = ((a.0.max(c.0), a.1.max(c.1)), (b.0.min(d.0), b.1.min(d.1)));
     (first.0 <= last.0 && first.1 <= last.1).then_some((first, last))
 }
 
-/// The cells of an area of a table. None where the rows or columns of the text cannot be told: blank rows are left out of it,
-/// and wide gaps are shortened.
+/// Returns the cells of an area of a table. Returns `None` if rows or columns of the text are ambiguous: the text omits
+/// blank rows and shortens wide gaps.
 fn cut_cells(text: &str, own: (Cell, Cell), both: (Cell, Cell)) -> Option<String> {
     if own == both {
         return Some(text.to_string());
@@ -246,7 +246,7 @@ fn cut_cells(text: &str, own: (Cell, Cell), both: (Cell, Cell)) -> Option<String
     Some(shown.join("\n"))
 }
 
-/// Where a block of cells stands, and on which sheet.
+/// Returns the range and the sheet of a block of cells.
 fn cell_told(block: &Block) -> Option<String> {
     let cell = block.anchor.cell.as_ref()?;
     Some(block.anchor.sheet.as_ref().map_or_else(|| cell.clone(), |sheet| format!("{cell} of sheet {sheet}")))
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_file_are_those_of_the_file_and_keep_their_numbers() {
+    fn lines_come_from_raw_text_and_keep_their_numbers() {
         let raw = "# Plan\r\n\nAda signs.\nBen reads.\n\n```\nx\n```";
         let blocks = [lines("Plan", 1, 1), lines("Ada signs.\nBen reads.", 3, 4), lines("x", 7, 7)];
         for (said, text, numbers) in [
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_show_no_secret() {
+    fn lines_are_redacted() {
         let raw = "a\nkey ghp_16C7e42F292c6912E7710c838347Ae178B4a b\nname;hunter2\n";
         let blocks = [lines("a", 1, 1), lines("name;[redacted]", 3, 3)];
         assert_eq!(cut(&blocks, "lines 1-3", Some(raw)).unwrap().text(), "a\nkey [redacted] b\nname;[redacted]");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_members_and_parts_are_told_apart_and_what_there_is_is_said() {
+    fn pages_and_parts_are_cut_and_errors_list_existing_ones() {
         let page = |it| block(&format!("p{it}"), Anchor { page: Some(it), ..Anchor::default() });
         let document = Document { blocks: vec![page(1), page(2), page(4)], pages: Some(5), ..Document::default() };
         let of = |said: &str| window(document.clone(), &Place::parse(said).unwrap(), None, Redaction::Keys, "f");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_cut_exactly_or_given_whole_with_a_word() {
+    fn cells_are_cut_exactly_or_returned_whole_with_a_problem() {
         let cells = |range: &str, text: &str| {
             block(text, Anchor { sheet: Some("Q1".into()), cell: Some(range.into()), ..Anchor::default() })
         };

@@ -1,57 +1,58 @@
-//! How well a passage bears the words of a question, beyond what the legs see. Pure.
+//! Reranks passages by the wording of the question, beyond what the legs see. Pure.
 //!
-//! The keyword leg looks at words one by one, the vector leg at none. Among the best files this puts those first whose
-//! passages hold more of the question's content words, hold them near each other, hold them in title or name, or hold the
-//! question as it stands: `score + (1 - score) * merit`, where
+//! The keyword leg sees single words, the vector leg none. Among the best files this module prefers passages that hold more
+//! content words of the question, hold them near each other, hold them in title or name, or hold the question verbatim:
+//! `score + (1 - score) * merit`, where
 //! `merit = 0.1 * coverage + 0.2 * nearness + 0.1 * title + 0.4 * run^4`. Each part is 0 to 1:
 //!
 //! - coverage: the share of the content words that the passage holds;
-//! - nearness: the share of the pairs of neighbouring content words that the passage holds near each other: whole when they
-//!   are neighbours there too, `1 / sqrt(d)` at a distance of `d` content words, nothing beyond 8;
+//! - nearness: the share of the pairs of neighbouring content words that the passage holds near each other: 1 for
+//!   neighbours, `1 / sqrt(d)` at a distance of `d` content words, 0 beyond 8;
 //! - title: the share of the content words in title, headings or the file's name;
-//! - run: the part of the question that stands in the passage word for word, function words included.
+//! - run: the part of the question that the passage holds word for word, function words included.
 //!
-//! In the shares a word counts `ln(1 + (n - k + 0.5) / (k + 0.5))` when `k` of the `n` passages that are compared hold it, a
-//! pair as much as the lesser of its words. What all of them hold tells nothing apart, and what none holds weighs most, so
-//! that nonsense with one common word in it stays low. Words are the same when their first six letters are: that orders as
-//! well as stems do (measured), and needs no stems of each language. Short words have to be the same.
+//! In the shares a word weighs `ln(1 + (n - k + 0.5) / (k + 0.5))` if `k` of the `n` compared passages hold it; a pair
+//! weighs as much as the lesser of its words. A word in all passages does not discriminate, and a word in none weighs most,
+//! so that nonsense with one common word stays low. Words are equal if their first six letters are: that ranks as well as
+//! stems do (measured), and needs no stemmer for each language. Short words must be equal as a whole.
 
 use crate::ask::phrase::{Starts, key};
 use crate::ask::{excerpt, phrase};
 
-/// What each part is worth. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
+/// Weight of each part. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
 const COVERAGE: f32 = 0.1;
 const NEARNESS: f32 = 0.2;
 const TITLE: f32 = 0.1;
-/// Large, because who types a sentence out wants the passage that has it; to the fourth power, because half of it is little.
+/// Large, because a caller who types a whole sentence wants the passage with it. To the fourth power, because half a
+/// sentence is worth little.
 const RUN: f32 = 0.4;
-/// Content words between which nothing counts as near any more.
+/// Distance in content words from which two words no longer count as near.
 const FARTHEST: u32 = 8;
-/// Content words of a question that are looked at.
+/// Most content words of a question that count.
 const MOST_WORDS: usize = 64;
 
-/// The words of a question.
+/// The parsed words of a question.
 pub(super) struct Wording {
-    /// All of them, for the run.
+    /// All words, for the run.
     question: Vec<String>,
-    /// The beginnings of the content words, each once.
+    /// The keys of the content words, without repeats.
     keys: Vec<String>,
     starts: Starts,
-    /// Numbers of the content words that are neighbours.
+    /// Indices of neighbouring content words.
     pairs: Vec<(usize, usize)>,
 }
 
-/// Where a passage holds the words of a question.
+/// Positions of the question's words in a passage.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reading {
-    /// For each content word its places, counted in content words.
+    /// The positions of each content word, counted in content words.
     places: Vec<Vec<u32>>,
     in_title: Vec<bool>,
     run: f32,
 }
 
 impl Wording {
-    /// Takes a question apart: `typed` is what the run is looked for in, `searched` has the content words.
+    /// Parses a question: `typed` is the text for the run, `searched` has the content words.
     pub(super) fn of(typed: &str, searched: &str) -> Wording {
         let plain = phrase::plain(searched);
         let mut keys: Vec<String> = Vec::new();
@@ -69,12 +70,12 @@ impl Wording {
         Wording { question: phrase::words(typed), starts: Starts::of(&keys), keys, pairs }
     }
 
-    /// The beginnings of the content words, each once.
+    /// Returns the keys of the content words, without repeats.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(String::as_str)
     }
 
-    /// Returns which content word this one is.
+    /// Returns the index of a content word.
     fn number(&self, word: &str) -> Option<usize> {
         if !self.starts.may_hold(word) {
             return None;
@@ -83,7 +84,7 @@ impl Wording {
         self.keys.iter().position(|it| it == key)
     }
 
-    /// Reads a passage: its whole text, and what stands above it.
+    /// Reads a passage: its whole text, and its title.
     pub(super) fn read(&self, text: &str, title: &str) -> Reading {
         let plain = phrase::plain(text);
         let words: Vec<&str> = phrase::split(&plain).collect();
@@ -102,7 +103,7 @@ impl Wording {
         Reading { places, in_title, run: phrase::share(&self.question, &words) }
     }
 
-    /// Returns what each content word counts among these passages.
+    /// Returns the weight of each content word among these passages.
     pub(super) fn weights<'a>(&self, passages: impl Iterator<Item = &'a Reading>) -> Vec<f32> {
         let mut count = 0.0f32;
         let mut holding = vec![0.0f32; self.keys.len()];
@@ -132,7 +133,7 @@ impl Wording {
     }
 }
 
-/// Returns the score of a passage or file that had `score` before its words were looked at.
+/// Returns the score of a passage or file raised by its merit.
 pub(super) fn lift(score: f32, merit: f32) -> f32 {
     score + (1.0 - score) * merit
 }
@@ -141,7 +142,7 @@ fn part(some: f32, all: f32) -> f32 {
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-/// How near two words come, of which the places are known in order.
+/// Returns the nearness of two words, given their sorted positions.
 fn nearness(a: &[u32], b: &[u32]) -> f32 {
     let (mut i, mut j, mut least) = (0, 0, u32::MAX);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
@@ -155,7 +156,7 @@ fn nearness(a: &[u32], b: &[u32]) -> f32 {
 mod tests {
     use super::*;
 
-    /// The merits of passages with titles.
+    /// Returns the merits of passages with titles.
     fn check(question: &str, passages: &[(&str, &str)]) -> Vec<f32> {
         let wording = Wording::of(question, question);
         let readings: Vec<Reading> = passages.iter().map(|(title, text)| wording.read(text, title)).collect();
@@ -166,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn words_that_stand_together_beat_the_same_words_far_apart() {
+    fn adjacent_words_beat_distant_words() {
         let far = format!("A pump in the cellar. {} New seals were ordered.", "Rain fell on the long quay. ".repeat(9));
         let merits = check("pump seals", &[("", "Replace the seals of the pump."), ("", &far)]);
         assert!(merits[0] > merits[1] + 0.1, "{merits:?}");
     }
 
     #[test]
-    fn the_question_word_for_word_beats_everything_else() {
+    fn verbatim_question_beats_scattered_words() {
         let merits = check(
             "the pump lost its seal again",
             &[
@@ -185,46 +186,46 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_word_counts_more_than_one_that_every_passage_holds() {
+    fn rare_word_weighs_more_than_common_word() {
         let merits =
             check("harbour dredging", &[("", "harbour office"), ("", "dredging"), ("", "harbour gate, harbour")]);
         assert!(merits[1] > merits[0], "{merits:?}");
     }
 
     #[test]
-    fn endings_make_no_other_word() {
+    fn words_match_despite_endings() {
         let merits = check("contractual obligations", &[("", "an obligation by contract"), ("", "a fishing boat")]);
         assert!(merits[0] > 0.1 && merits[1] == 0.0, "{merits:?}");
     }
 
     #[test]
-    fn a_word_in_the_name_or_title_counts() {
+    fn word_in_title_raises_merit() {
         let merits = check("lease", &[("lease-2024.pdf", "The shed is let."), ("scan.pdf", "The shed is let.")]);
         assert!(merits[0] > merits[1], "{merits:?}");
     }
 
     #[test]
-    fn nonsense_with_one_common_word_has_little_merit() {
+    fn nonsense_with_common_word_has_little_merit() {
         let merits =
             check("flurble zorps harbour", &[("", "the harbour"), ("", "harbour office"), ("", "harbour gate")]);
         assert!(merits.iter().all(|it| *it < 0.02), "{merits:?}");
     }
 
     #[test]
-    fn a_question_without_words_has_no_merit_anywhere() {
+    fn question_without_content_words_has_no_merit() {
         assert_eq!(check("", &[("a", "b")]), [0.0]);
         assert_eq!(check("?!", &[("", "")]), [0.0]);
         assert_eq!(check("who is it", &[("who", "is it")]), [0.0]);
     }
 
     #[test]
-    fn letters_are_not_bytes() {
+    fn key_counts_characters_not_bytes() {
         assert_eq!(key("übergröße"), "übergr");
         assert!(check("договоры", &[("", "договора нет")])[0] > 0.0);
     }
 
     #[test]
-    fn a_lifted_score_stays_below_one() {
+    fn lifted_score_stays_at_most_one() {
         assert_eq!(lift(1.0, 0.8), 1.0);
         assert!(lift(0.9, 0.8) < 1.0);
     }

@@ -57,7 +57,7 @@ fn a_file_that_is_saved_again_and_again_is_in_every_answer() {
             }
         }
     });
-    let anew = world.log().matches("it begins anew").count();
+    let anew = world.log().matches("searching again").count();
     println!("{saves} saves, {asked} questions, {anew} searches that began anew");
     assert!(saves > 5 && asked > 50, "{saves} {asked}");
     assert!(missed.is_empty(), "{} of {asked}: {missed:?}", missed.len());

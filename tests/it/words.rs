@@ -44,7 +44,7 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
     assert!(caller.within(Duration::from_secs(90), |it| counts(it) == by_words), "{:?}", counts(&caller));
     let answer = world.json(&["ask", "number417"]);
     assert!(answer["hits"][0]["path"].as_str().unwrap().ends_with("417.md"), "{answer:#}");
-    assert!(answer["warnings"].to_string().contains("by their words alone"), "{answer:#}");
+    assert!(answer["warnings"].to_string().contains("by keywords only"), "{answer:#}");
     let begins = |it: &Caller| it.status().running_jobs[0].chunks_awaiting == all;
     assert!(caller.within(Duration::from_secs(30), begins), "{:?}", caller.status().running_jobs);
     let (code, said) = world.fails(&["similar", world.files().join("417.md").to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Who asks: what one key may take of what all share, and what is told to the owner alone.
+//! Fair shares of the limits for each key, and details that only the owner sees.
 
 use futures::StreamExt;
 use tokio::task::JoinHandle;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::llm::LlmRequest;
 use crate::model::{Holder, PrivacyMode, ToolSpec};
 
-/// An assistant whose tools never come to an end.
+/// An assistant with tools that never return.
 fn stuck(dir: &std::path::Path) -> Assistant {
     struct Stuck(FakeTools);
     #[async_trait::async_trait]
@@ -25,7 +25,7 @@ fn stuck(dir: &std::path::Path) -> Assistant {
     Assistant::new(&config, Arc::new(Stuck(FakeTools::default())), Arc::new(FakeWitness), None)
 }
 
-/// Why some of these were refused; the others go on.
+/// Returns the errors of the tasks that have ended; the others go on.
 async fn refused(begun: Vec<JoinHandle<Result<()>>>) -> Vec<Error> {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut refused = Vec::new();
@@ -36,7 +36,7 @@ async fn refused(begun: Vec<JoinHandle<Result<()>>>) -> Vec<Error> {
 }
 
 #[tokio::test]
-async fn more_tools_at_once_than_there_are_places_are_refused_at_once() {
+async fn tool_calls_above_the_limit_are_rejected_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let assistant = stuck(dir.path());
     let call = || {
@@ -46,7 +46,7 @@ async fn more_tools_at_once_than_there_are_places_are_refused_at_once() {
     let at_work: Vec<_> = (0..32).map(|_| call()).collect();
     let refused = call().await.unwrap().unwrap_err();
     assert!(refused.code == ErrorCode::ResourceExhausted && refused.message.contains("32 tools"), "{refused}");
-    // Who goes makes room.
+    // An aborted call frees its slot.
     for one in at_work {
         one.abort();
         one.await.unwrap_err();
@@ -57,7 +57,7 @@ async fn more_tools_at_once_than_there_are_places_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_key_takes_half_of_the_places_and_another_one_finds_its_own() {
+async fn one_key_takes_at_most_half_of_the_slots() {
     let dir = tempfile::tempdir().unwrap();
     let assistant = stuck(dir.path());
     let [ada, bo] = ["ada", "bo"].map(|it| assistant.held_by(Holder::Key(it.into())));
@@ -78,7 +78,7 @@ async fn a_key_takes_half_of_the_places_and_another_one_finds_its_own() {
 }
 
 #[tokio::test]
-async fn a_key_has_some_requests_to_a_model_under_way_and_no_more_until_one_ends() {
+async fn requests_per_key_are_limited_until_one_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let [ada, bo] = ["ada", "bo"].map(|it| assistant.held_by(Holder::Key(it.into())));
@@ -93,7 +93,7 @@ async fn a_key_has_some_requests_to_a_model_under_way_and_no_more_until_one_ends
 }
 
 #[tokio::test]
-async fn where_the_backend_is_and_how_it_is_called_is_told_to_the_owner_alone() {
+async fn backend_address_and_command_are_shown_to_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, mut config) = assistant(dir.path());
     let line = CommandLine { program: "true".into(), args: vec!["--token=s3cret".into()], folder: dir.path().into() };
@@ -118,10 +118,10 @@ async fn where_the_backend_is_and_how_it_is_called_is_told_to_the_owner_alone() 
 }
 
 #[tokio::test]
-async fn where_a_server_is_that_fails_is_told_to_the_owner_alone() {
+async fn address_of_failed_server_is_shown_to_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let (_, mut config) = assistant(dir.path());
-    // The mode forbids it, so that nobody is asked.
+    // The mode forbids it, so no request is sent.
     config.embed.openai_url = "http://192.0.2.7:9".into();
     let shared = Assistant::new(&config, hive(), Arc::new(FakeWitness), None);
     let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), ..Override::default() };
@@ -145,7 +145,7 @@ async fn where_a_server_is_that_fails_is_told_to_the_owner_alone() {
 }
 
 #[tokio::test]
-async fn the_words_of_a_command_that_fails_and_its_name_are_told_to_the_owner_alone() {
+async fn output_of_failed_command_is_shown_to_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, config) = assistant(dir.path());
     let args = vec!["-c".into(), "echo 'cannot open /home/s3cret' >&2; exit 3".into()];
@@ -165,7 +165,7 @@ async fn the_words_of_a_command_that_fails_and_its_name_are_told_to_the_owner_al
 }
 
 #[tokio::test]
-async fn only_this_user_on_this_machine_names_a_program() {
+async fn only_local_user_may_name_a_program() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
@@ -174,7 +174,7 @@ async fn only_this_user_on_this_machine_names_a_program() {
         let error = assistant.for_right(owns, false).ask("x", &over).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");
     }
-    // It is run, and says nothing.
+    // The command runs, and prints nothing.
     let error = assistant.for_right(true, true).ask("x", &over).await.unwrap_err();
     assert!(error.message.contains("said nothing"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! The units of the best hits with what speaks for each: first by words, then, for the best of those, by meaning.
+//! Collects the units of the best hits as answer candidates. Scores them by words first, and then the best of them by
+//! meaning.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,45 +13,45 @@ use crate::ask::stop_words;
 use crate::embed::Embedder;
 use crate::model::Tier;
 
-/// Hits that are looked at for an answer.
+/// Hits that may provide an answer.
 const HITS: usize = 4;
-/// Units that are embedded at most, and words of them in all: half of the time that an answer may take goes here.
+/// Limits on units to embed and on their words in all: this step may take half of an answer's time.
 const EMBEDDED: usize = 24;
 const EMBEDDED_WORDS: usize = 560;
 /// Words of one unit that are embedded.
 const UNIT_WORDS: usize = 90;
-/// What a unit is worth that holds the question word for word; to the fourth power, because half of it is little.
+/// Bonus of a unit that holds the question verbatim; to the fourth power, because half of it is little.
 const VERBATIM: f32 = 4.0;
-/// What the passage of a skill is worth that holds most of what was asked.
+/// Bonus of evidence that is the shown passage of its file.
 const LOOKED_FOR: f32 = 4.0;
-/// Characters of a form or table that are quoted.
+/// Most characters of a form or table in a quote.
 const FOUND_CHARS: usize = 300;
-/// The longest that an answer waits for vectors of its units. Without them words decide.
+/// Longest wait for the vectors of the units. After it, words alone decide.
 const WAIT: Duration = Duration::from_millis(1_500);
 
 /// A unit of a hit.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    /// The hit, from 0.
+    /// Index of the hit.
     pub(super) hit: usize,
-    /// The passage of the hit, from 0.
+    /// Index of the passage in the hit.
     pub(super) passage: usize,
     pub(super) unit: Unit,
-    /// The sentence before it, where it begins with a word that means something there.
+    /// The sentence before, if this one begins with a pronoun that refers to it.
     before: Option<Range<usize>>,
-    /// As it is quoted.
+    /// The text of the quote.
     pub(super) text: String,
-    /// The content words of the question that stand in its file or its path, one bit each.
+    /// The content words of the question in its file or path, one bit each.
     pub(super) known: u64,
     pub(super) numbers: Numbers,
     pub(super) has_cosine: bool,
-    /// What is added to the score: for the question word for word, and for what a skill found that was looked for.
+    /// Added to the score: for the question verbatim, and for shown evidence from a skill.
     pub(super) bonus: f32,
-    /// How much speaks for it, among the units of the question.
+    /// Score, comparable among the units of one question.
     pub(super) score: f32,
 }
 
-/// A passage of a hit, taken apart and compared with the question.
+/// A passage of a hit, split into units and compared with the question.
 struct Compared<'a> {
     hit: usize,
     place: usize,
@@ -62,7 +63,7 @@ struct Compared<'a> {
     is_looked_for: bool,
 }
 
-/// All units of the best hits, best first by their words.
+/// Returns all units of the best hits, best first by their words.
 pub(super) fn by_words(asked: &Asked, hits: &[Found], scale: Option<Scale>) -> Vec<Candidate> {
     let mut compared = Vec::new();
     for (hit, found) in hits.iter().enumerate().take(HITS) {
@@ -139,27 +140,28 @@ fn add(asked: &Asked, compared: &Compared<'_>, passage_cosine: f32, file: Held, 
     }
 }
 
-/// The unit before a sentence that begins with a pronoun.
+/// Returns the unit before a sentence that begins with a pronoun.
 fn before(body: &str, units: &[Unit], index: usize) -> Option<Range<usize>> {
     let first = body[units[index].range.clone()].split(|it: char| !it.is_alphabetic()).next()?.to_lowercase();
     let before = units.get(index.checked_sub(1)?)?;
     (units[index].form == Form::Sentence && stop_words::is_pronoun(&first)).then(|| before.range.clone())
 }
 
-/// A question, a title, a heading and the foot of a page answer nothing; nor does a subject that is not asked for.
+/// Returns whether a unit cannot be an answer: a question, a title, a heading, a page number, or a subject that the question
+/// does not ask for.
 fn is_no_answer(asked: &Asked, compared: &Compared<'_>, index: usize) -> bool {
     let (unit, text, passage) = (&compared.units[index], &compared.texts[index], compared.passage);
     let is_question = text.ends_with(['?', '\u{ff1f}', '\u{61f}']);
     let is_field_behind = compared.units.get(index + 1).is_some_and(|it| it.form == Form::Field);
     let may_be_title = unit.form == Form::Fragment || (unit.form == Form::Field && !is_field_behind);
-    // What a skill found is one unit.
+    // Evidence from a skill is a single unit.
     let is_first = index == 0 && passage.chunk.ordinal == 0 && compared.units.len() > 1;
     let is_heading = passage.chunk.heading_path.iter().any(|it| it == text);
     let is_title = (is_first && may_be_title) || asked.is_title_not_asked_for(unit, text);
     is_question || is_title || is_heading || (unit.form == Form::Fragment && value::is_page_number(text))
 }
 
-/// What a skill found is a form, a table or a signature, whose lines belong together.
+/// Joins the lines of evidence from a skill: the lines of a form, a table or a signature belong together.
 fn found_text(body: &str) -> String {
     let lines = body.lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
     let whole = lines.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; ");
@@ -167,7 +169,7 @@ fn found_text(body: &str) -> String {
     whole[..end].to_string()
 }
 
-/// A unit as it is quoted: a row with its heads, the rest as it stands, on one line.
+/// Returns the quote of a unit on one line: a row with its column heads, other units verbatim.
 fn quoted(body: &str, unit: &Unit) -> String {
     let text = &body[unit.range.clone()];
     let text = match unit.form {
@@ -177,7 +179,7 @@ fn quoted(body: &str, unit: &Unit) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Embeds the best units and orders them anew. Where that fails or takes too long the order by words stays.
+/// Embeds the best units and sorts them again. If that fails or takes too long, the order by words stays.
 pub(super) async fn by_meaning(
     embedder: &dyn Embedder,
     vector: &[f32],
@@ -196,13 +198,13 @@ pub(super) async fn by_meaning(
             }
             sort(candidates);
         }
-        Ok(Err(error)) => tracing::debug!("units were not embedded: {error}"),
-        Err(_) => tracing::debug!("units were not embedded in time"),
+        Ok(Err(error)) => tracing::debug!("cannot embed answer units: {error}"),
+        Err(_) => tracing::debug!("embedding of answer units timed out"),
     }
 }
 
-/// The texts of the best units, with the last heading above each and the sentence that a pronoun points to, as many as may be
-/// embedded.
+/// Returns the texts of the best units, up to the limits, each after its last heading and the sentence that its pronoun
+/// refers to.
 fn embedded_texts(hits: &[Found], candidates: &[Candidate]) -> Vec<String> {
     let mut words = 0;
     let mut texts = Vec::new();
@@ -225,6 +227,6 @@ fn embedded_texts(hits: &[Found], candidates: &[Candidate]) -> Vec<String> {
 }
 
 fn sort(candidates: &mut [Candidate]) {
-    // Of two that are alike the one of the better hit, then the earlier one: the order is stable.
+    // The sort is stable: among equal scores the better hit comes first, then the earlier unit.
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
 }

@@ -1,28 +1,28 @@
-//! Which units are quoted, and how far they answer. Pure.
+//! Chooses the units to quote, and decides how far they answer. Pure.
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::evidence::Asked;
 use crate::ask::answer::weights;
 use crate::model::AnswerOutcome;
 
-/// Quotes of an answer at most.
+/// Most quotes of an answer.
 const QUOTES: usize = 3;
-/// Characters of all quotes; the first may be longer.
+/// Most characters of all quotes together; the first quote may be longer.
 const CHARS: usize = 490;
-/// A further quote of the same hit has a score at most this far below the best.
+/// Largest score distance to the best for a further quote of the same hit.
 const BESIDE: f32 = 2.5;
-/// The same of another hit.
+/// The same for a quote of another hit.
 const BESIDE_OTHER: f32 = 0.7;
-/// From this probability of a right quote on the quotes answer; below it they show where to look.
+/// Least probability of a right quote for `answered`; below it the quotes are only pointers.
 const ANSWERED: f32 = 0.14;
-/// Below this probability that anything answers nothing does.
+/// Least probability of an answerable question; below it nothing is quoted.
 const ANSWERABLE: f32 = 0.15;
 
-/// What is quoted.
+/// The chosen quotes.
 pub(super) struct Choice {
     pub(super) outcome: AnswerOutcome,
     pub(super) confidence: f32,
-    /// Places in the candidates, best first.
+    /// Indices of the candidates, best first.
     pub(super) quotes: Vec<usize>,
 }
 
@@ -32,8 +32,7 @@ impl Choice {
     }
 }
 
-/// Chooses among candidates, best first.
-/// `parts` are the parts of a question that asks for two things, else empty.
+/// Chooses among candidates, best first. `parts` holds the parts of a question with two parts, else nothing.
 pub(super) fn choose(asked: &Asked, parts: &[Asked], candidates: &[Candidate]) -> Choice {
     let Some(best) = candidates.first() else { return Choice::nothing(0.0) };
     let known = candidates.iter().fold(0, |all, it| all | it.known);
@@ -74,7 +73,7 @@ fn quotes(parts: &[Asked], candidates: &[Candidate]) -> Vec<usize> {
     chosen
 }
 
-/// The candidate that answers one part of a question: of the file of the best, with what the part asks for.
+/// Returns the candidate that answers one part of a question, from the file of the best candidate.
 fn best_of_part(part: &Asked, candidates: &[Candidate]) -> Option<usize> {
     let merit = |candidate: &Candidate| {
         let words = part.share(part.held(&candidate.text).words);

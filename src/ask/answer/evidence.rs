@@ -1,6 +1,6 @@
-//! What speaks for a unit as the answer to a question, in numbers. Pure.
+//! Computes features that say how well a unit answers a question. Pure.
 //!
-//! Each number of [`NAMES`] lies near 0 to 1. `weights` says what they are worth.
+//! Each feature of [`NAMES`] is roughly 0 to 1. `weights` holds their weights.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,23 +11,23 @@ use crate::ask::answer::value;
 use crate::ask::phrase::{key, stem};
 use crate::ask::{phrase, stop_words};
 
-/// Content words of a question that count; each is a bit.
+/// Most content words of a question; each is a bit.
 const MOST_WORDS: usize = 64;
-/// Words that a quote may have at most without being called long.
+/// Length in words from which a quote counts as long.
 const LONG: f32 = 60.0;
-/// Fewer words are a fragment.
+/// Length in words below which a unit counts as short.
 const SHORT: f32 = 4.0;
 
-/// What a word counts that the kind of the question says already, such as `pay` in `how much do we pay`.
+/// Weight of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
 const SAID_BY_KIND: f32 = 0.3;
 
-/// The keys of the fields that call a document or a mail by a name, lower case.
+/// Field keys for the title of a document or a mail, lower case.
 const TITLES: [&str; 2] = ["title: ", "subject: "];
 
-/// How many numbers there are.
+/// Number of features.
 pub(super) const COUNT: usize = 23;
 
-/// What each number says, in order.
+/// Name of each feature, in order.
 pub(super) const NAMES: [&str; COUNT] = [
     "unit_cosine",
     "passage_cosine",
@@ -54,38 +54,38 @@ pub(super) const NAMES: [&str; COUNT] = [
     "file_words",
 ];
 
-/// The numbers of one unit.
+/// The features of one unit.
 pub(super) type Numbers = [f32; COUNT];
 
-/// A question, ready to be compared with many texts.
+/// A parsed question, ready for comparison with many texts.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// The stems of the content words, each once.
+    /// The stems of the content words, without repeats.
     keys: Vec<String>,
-    /// What each counts, by its rarity in the corpus.
+    /// Weight of each stem, by its rarity in the corpus.
     weights: Vec<f32>,
-    /// The same, by its rarity among the units that are compared, too.
+    /// Weight of each stem, by its rarity among the compared units as well.
     rarity: Vec<f32>,
-    /// Numbers of neighbouring content words.
+    /// Indices of neighbouring content words.
     pairs: Vec<(usize, usize)>,
-    /// Which of the content words name something exactly: numbers, codes, names, months.
+    /// Mask of the content words that are exact names: numbers, codes, names, months.
     named: u64,
-    /// Which of them are numbers, dates or months: names of another kind may be meant by `it` or `she`, these may not.
+    /// Mask of numbers, dates and months. A text may refer to other names by `it` or `she`, but not to these.
     exact: u64,
-    /// Which of them are the parts with digits of codes and long numbers.
+    /// Mask of the parts with digits of codes and long numbers.
     codes: u64,
-    /// Which of them are months or weekdays.
+    /// Mask of months and weekdays.
     calendar: u64,
-    /// All its words in order.
+    /// All words in order.
     words: Vec<String>,
-    /// The field of a mail head that is asked for.
+    /// The mail header field that the question asks for.
     mail_field: Option<&'static str>,
     kind: Kind,
-    /// What is counted, where a count is asked for.
+    /// The thing to count, if the question asks for a count.
     counted: Option<String>,
 }
 
-/// Which content words of a question a text has, one bit each, and how many other words.
+/// The content words of a question that a text has, one bit each, and the number of other words.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Held {
     pub(super) words: u64,
@@ -95,25 +95,24 @@ pub(super) struct Held {
     calendar: bool,
 }
 
-/// Where a unit stands.
+/// The surroundings of a unit.
 pub(super) struct Context {
-    /// In the heading of the unit and the lines above the passage.
+    /// Words in the heading of the unit and the lines above the passage.
     pub(super) above: Held,
-    /// In the units before and behind it.
+    /// Words in the units before and after it.
     pub(super) beside: Held,
     pub(super) passage: Held,
-    /// In all that was read of the file, and its path.
+    /// Words in the read parts of the file and in its path.
     pub(super) file: Held,
-    /// On the scale of all models; 0 where it is not known.
+    /// Normalised by the model's scale; 0 if unknown.
     pub(super) passage_cosine: f32,
     pub(super) passage_score: f32,
-    /// From 0.
+    /// Rank of the hit, from 0.
     pub(super) hit: usize,
 }
 
 impl Asked {
-    /// Reads a question: `typed` as it was typed, `searched` without operators. `weight` says what a word counts, by the
-    /// beginning by which words are compared.
+    /// Parses a question: `typed` as typed, `searched` without operators. `weight` returns the weight of a word by its key.
     pub(super) fn of(typed: &str, searched: &str, weight: impl Fn(&str) -> f32) -> Asked {
         let plain = phrase::plain(searched);
         let (named, codes) = (named(typed), codes(typed));
@@ -154,8 +153,8 @@ impl Asked {
         asked
     }
 
-    /// The question with its words weighed by their rarity among these units: what every line of a file says decides between
-    /// none of them.
+    /// Returns the question with its words also weighted by rarity among these units: a word in every unit discriminates
+    /// between none of them.
     pub(super) fn among<'h>(&self, units: impl Iterator<Item = &'h Held>) -> Asked {
         let (mut all, mut with) = (0.0_f32, vec![0.0_f32; self.keys.len()]);
         for held in units {
@@ -180,7 +179,7 @@ impl Asked {
         Some(self.keys.len() - 1)
     }
 
-    /// Compares a text.
+    /// Compares the question with a text.
     pub(super) fn held(&self, text: &str) -> Held {
         let plain = phrase::plain(text);
         let mut held = Held::default();
@@ -211,7 +210,8 @@ impl Asked {
         held
     }
 
-    /// The codes that a word holds in another notation: `m5799` is part of `wfm5799dwf`. Fewer than three digits are no code.
+    /// Returns the codes that a word holds in another notation: `m5799` is part of `wfm5799dwf`. Fewer than three digits are
+    /// not a code.
     fn codes_in(&self, word: &str) -> u64 {
         const FEWEST_DIGITS: usize = 3;
         if self.codes == 0 || !word.bytes().any(|it| it.is_ascii_digit()) {
@@ -224,13 +224,13 @@ impl Asked {
         bits(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
     }
 
-    /// The part of the question that stands in a text word for word, 0 to 1.
+    /// Returns the share of the question that a text holds verbatim, 0 to 1.
     pub(super) fn run(&self, text: &str) -> f32 {
         let plain = phrase::plain(text);
         phrase::share(&self.words, &phrase::split(&plain).collect::<Vec<_>>())
     }
 
-    /// How well a text has a thing of the kind that is asked for, 0 to 1.
+    /// Returns how surely a text holds a value of the wanted kind, 0 to 1.
     pub(super) fn kind_held(&self, text: &str) -> f32 {
         const COUNTS_OTHERS: f32 = 0.6;
         let is_asked = |word: &str| self.words.iter().any(|it| stem(it) == stem(word));
@@ -243,24 +243,24 @@ impl Asked {
         }
     }
 
-    /// The share of the weight of the content words that are held.
+    /// Returns the weighted share of the content words in a mask.
     pub(super) fn share(&self, words: u64) -> f32 {
         share(&self.weights, words)
     }
 
-    /// The share of what is named exactly; 1 where nothing is.
+    /// Returns the weighted share of the exact names in a mask; 1 if there are none.
     pub(super) fn share_named(&self, words: u64) -> f32 {
         self.share_of(self.named, words)
     }
 
-    /// The share of some of the content words that is among others; 1 of none.
+    /// Returns the weighted share of the wanted words that are in another mask; 1 if there are none.
     fn share_of(&self, wanted: u64, words: u64) -> f32 {
         let all: f32 = bits(wanted).map(|it| self.weights[it]).sum();
         let some: f32 = bits(wanted & words).map(|it| self.weights[it]).sum();
         if all > 0.0 { some / all } else { 1.0 }
     }
 
-    /// How much of the key of a field, or of the words before its colon, the question names.
+    /// Returns how much of a field's key, the words before its colon, the question names.
     fn asked_key(&self, unit: &Unit, text: &str) -> f32 {
         let Some((key, _)) = text.split_once(": ").filter(|_| unit.form == Form::Field) else { return 0.0 };
         let held = self.held(key);
@@ -268,13 +268,13 @@ impl Asked {
         if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
-    /// Says whether a unit is the title of a document or the subject of a mail, and the question asks for neither.
+    /// Returns whether a unit is the title of a document or the subject of a mail, and the question asks for neither.
     pub(super) fn is_title_not_asked_for(&self, unit: &Unit, text: &str) -> bool {
         let is_title = unit.form == Form::Field && TITLES.iter().any(|it| text.to_lowercase().starts_with(it));
         is_title && self.asked_key(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
     }
 
-    /// The numbers of a unit, all but the cosine, which is 0.
+    /// Returns the features of a unit. The cosine is 0 until it is known.
     pub(super) fn numbers(&self, unit: &Unit, text: &str, held: Held, context: &Context) -> Numbers {
         let within = held.words | context.above.words;
         let kind_held = self.kind_held(text);
@@ -315,21 +315,21 @@ impl Asked {
         ]
     }
 
-    /// Codes and long numbers of the question that none of these texts has: what is asked for by its number is not answered by
-    /// another one.
+    /// Returns whether the question has a code or long number that is not in these words. Another number cannot answer a
+    /// question about a number.
     pub(super) fn has_unknown_code(&self, words: u64) -> bool {
         self.codes & !words != 0
     }
 }
 
 impl Held {
-    /// What either of two texts has.
+    /// Returns the words in either of two texts.
     pub(super) fn or(self, other: Held) -> Held {
         Held { words: self.words | other.words, ..self }
     }
 }
 
-/// The heading of a unit and what stands above its passage.
+/// Returns the heading of a unit and the lines above its passage.
 pub(super) fn above(chunk_context: &str, body: &str, heading: Option<&Range<usize>>) -> String {
     heading.map_or(chunk_context.to_string(), |it| format!("{chunk_context}\n{}", &body[it.clone()]))
 }
@@ -344,7 +344,8 @@ fn bits(mask: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |it| mask & (1 << it) != 0)
 }
 
-/// The words with digits of the codes and long numbers of a question, lower case: `9999` of `SF-2025-9999`, `gp1`, `40921`.
+/// Returns the words with digits of a question's codes and long numbers, lower case: `9999` of `SF-2025-9999`, `gp1`,
+/// `40921`.
 fn codes(typed: &str) -> HashSet<String> {
     const LONG_NUMBER: usize = 5;
     let mut codes = HashSet::new();
@@ -352,7 +353,7 @@ fn codes(typed: &str) -> HashSet<String> {
         let digits = token.chars().filter(char::is_ascii_digit).count();
         let letters = token.chars().filter(|it| it.is_alphabetic()).count();
         let is_amount = token.starts_with(|it: char| it.is_ascii_digit()) && letters <= 3;
-        // A date may be written otherwise in the file.
+        // The file may have a date in another notation.
         let is_date = letters == 0 && token.contains(['-', '.', '/']);
         if !is_date && (digits >= LONG_NUMBER || (digits >= 2 && letters > 0 && !is_amount)) {
             codes.extend(phrase::words(token).into_iter().filter(|it| it.bytes().any(|it| it.is_ascii_digit())));
@@ -361,8 +362,8 @@ fn codes(typed: &str) -> HashSet<String> {
     codes
 }
 
-/// The words of a question, lower case, that name something: those with a digit, those in quotes, and those with a capital
-/// that do not begin it, unless the language writes nouns with capitals or everything is in capitals.
+/// Returns the naming words of a question, lower case: words with a digit, in quotes, or with a capital that does not begin
+/// a sentence. Capitals do not count in German, which capitalises all nouns, or if everything is in capitals.
 fn named(typed: &str) -> HashSet<String> {
     let is_german = stop_words::is_german(typed);
     let is_shouted = !typed.chars().any(char::is_lowercase);
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_exactly_must_be_in_the_quote() {
+    fn share_named_prefers_text_with_exact_names() {
         let question = asked("How much did Larkmouth pay in December?");
         let august = question.held("In August Larkmouth paid 31 EUR");
         let december = question.held("In December Larkmouth paid 12 EUR");
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_stands_nowhere_is_told() {
+    fn unknown_code_is_detected() {
         let question = asked("What is invoice SF-2025-0999 about?");
         assert!(question.has_unknown_code(question.held("Invoice SF-2025-0412 is about sensors").words));
         assert!(!question.has_unknown_code(question.held("Invoice SF-2025-0999 is about sensors").words));
@@ -413,14 +414,14 @@ mod tests {
     }
 
     #[test]
-    fn german_nouns_are_no_names() {
+    fn named_ignores_german_nouns() {
         assert!(named("Wann wurde die Heizung gewartet?").is_empty());
         assert!(named("When did Ada leave Cinder Bay?").contains("ada"));
         assert!(named("WHO SIGNED IT").is_empty());
     }
 
     #[test]
-    fn what_every_unit_holds_counts_less_than_what_one_holds() {
+    fn word_in_every_unit_weighs_less_than_rare_word() {
         let question = asked("museum kiln");
         let held = ["the museum", "a museum", "the museum kiln", "one more museum"].map(|it| question.held(it));
         let among = question.among(held.iter());
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_and_a_subject_are_no_answers_unless_asked_for() {
+    fn title_and_subject_are_excluded_unless_asked_for() {
         let field = Unit { range: 0..1, form: Form::Field, heading: None, head: None };
         let is_left_out = |question: &str, text: &str| asked(question).is_title_not_asked_for(&field, text);
         assert!(
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_a_row_count_as_pairs() {
+    fn adjacent_words_count_as_pairs() {
         let question = asked("boat shed lease");
         assert_eq!(question.held("the boat shed").pairs.count_ones(), 1);
         assert_eq!(question.held("a shed beside the old boat").pairs.count_ones(), 0);

@@ -1,12 +1,11 @@
-//! The kind of thing that a question asks for. Pure. `value` says whether a text has one.
+//! Classifies the kind of thing that a question asks for. Pure. `value` checks whether a text has one.
 //!
-//! Question words and names of months are known in ten languages: English, German, French, Spanish, Italian, Portuguese,
-//! Dutch, Polish, Russian and Turkish. A question of a kind that is not recognised is [`Kind::Other`], which any text may
-//! answer.
+//! Question words and month names cover ten languages: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish,
+//! Russian and Turkish. An unrecognised question is [`Kind::Other`], and any text may answer it.
 
 use crate::ask::stop_words;
 
-/// What a question asks for.
+/// The kind of thing that a question asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A person or an organisation: a name.
@@ -17,36 +16,36 @@ pub(super) enum Kind {
     Where,
     /// A number of anything.
     Number,
-    /// How many of something there are.
+    /// The number of things of some sort.
     Count,
-    /// A number with a unit of this kind.
+    /// A number with a unit of weight; the next three are alike.
     Weight,
     Length,
     Duration,
     Temperature,
     /// A part of a whole, such as 12 %.
     Share,
-    /// How often something happens.
+    /// The frequency of an event.
     Frequency,
     /// An amount of money.
     Money,
-    /// Why something is so.
+    /// A reason.
     Why,
-    /// Whether something is so.
+    /// Yes or no.
     YesNo,
     /// Anything else.
     Other,
 }
 
 impl Kind {
-    /// Says whether a number of things is asked for, without a unit of its own.
+    /// Returns whether the question asks for a number without a unit.
     pub(super) fn is_count(self) -> bool {
         matches!(self, Kind::Count | Kind::Number)
     }
 }
 
-/// Question phrases in lower case with the kind that they ask for; the first that begins the question, or stands in it
-/// behind another word, decides.
+/// Question phrases in lower case by kind. The phrase that comes first in the question decides; of two at one place the
+/// longer one.
 const PHRASES: &[(Kind, &str)] = &[
     (
         Kind::Money,
@@ -128,25 +127,25 @@ const PHRASES: &[(Kind, &str)] = &[
     ),
 ];
 
-/// Verbs of paying: with `how much` they ask for money, and a line that names the sum need not have them.
+/// Verbs of paying. With `how much` they ask for money; the line that states the sum may lack them.
 const PAYING: &str = "pay|pays|paid|paying|cost|costs|charge|charges|charged|spend|spends|spent|owe|owes|owed|earn|earns|earned|zahlen|\
      zahlt|zahle|gezahlt|bezahlen|bezahlt|kostet|kosten|gekostet|verdient|verdienen|ausgegeben|payer|paie|paient|payons|payé|coûte|\
      coûtent|coute|gagne|pagar|paga|pagamos|pagan|cuesta|cuestan|gana|pagare|paghiamo|pagano|costa|costano|guadagna|custa|custam|\
      ganha|betalen|betaalt|betaald|kost|verdienen|płacić|płacimy|płaci|kosztuje|kosztują|zarabia|платить|платим|платит|стоит|\
      стоят|зарабатывает|ödüyor|ödüyoruz|ödemek|kazanıyor";
 
-/// Says whether a word, lower case, is a verb of paying.
+/// Returns whether a lower-case word is a verb of paying.
 pub(super) fn is_paying(word: &str) -> bool {
     PAYING.split('|').any(|it| it == word)
 }
 
-/// With `how much` they ask for a weight.
+/// Verbs that ask for a weight after `how much`.
 const WEIGHING: [&str; 9] = ["weigh", "weighs", "weighed", "wiegt", "wiegen", "pèse", "pesa", "weegt", "весит"];
 
-/// Questions are looked at so many words deep for a question word.
+/// Number of leading words in which a question word is searched.
 const MOST_WORDS: usize = 40;
 
-/// The kind that a question asks for.
+/// Returns the kind that a question asks for.
 pub(super) fn asked(question: &str) -> Kind {
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|it: char| !(it.is_alphanumeric() || it == '\'' || it == '-')).collect();
@@ -156,7 +155,7 @@ pub(super) fn asked(question: &str) -> Kind {
     for (kind, phrases) in PHRASES {
         for phrase in phrases.split('|') {
             let Some(at) = text.find(&format!(" {phrase} ")) else { continue };
-            // An auxiliary asks for yes or no only where it begins the question.
+            // An auxiliary asks for yes or no only at the start of the question.
             if *kind == Kind::YesNo && at > 0 {
                 continue;
             }
@@ -180,7 +179,7 @@ const SENDING: &str = "wrote|write|writes|written|sent|send|sends|mailed|emailed
 
 const TO_WHOM: &str = "to whom|an wen|à qui|a quién|a chi|a quem|aan wie|do kogo|кому|kime";
 
-/// The field of a mail head that a question asks for, as it stands at the beginning of its line.
+/// Returns the mail header field that a question asks for, as it begins its line.
 pub(super) fn mail_field(question: &str) -> Option<&'static str> {
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
@@ -202,14 +201,14 @@ pub(super) fn mail_field(question: &str) -> Option<&'static str> {
     }
 }
 
-/// Words between two questions in one.
+/// Conjunctions between two questions in one.
 const AND: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", " i ", " и ", " ve ", ", "];
 
-/// The parts of a question with two question words, such as `who signed it and when does it end`; the whole where it has one.
+/// Returns the parts of a question with two question words, such as `who signed it and when does it end`; else the whole.
 pub(super) fn parts(question: &str) -> Vec<&str> {
     let cut = AND.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
         let rest = &question[at + and.len()..];
-        // A question may be 32 KiB of commas: only its next words are looked at.
+        // A question may be 32 KiB of commas: checks only the next characters.
         let head: String = rest.chars().take(20).flat_map(char::to_lowercase).collect();
         let begins = QUESTION_WORDS.split('|').any(|it| head.starts_with(it));
         let before = &question[..at];
@@ -218,16 +217,16 @@ pub(super) fn parts(question: &str) -> Vec<&str> {
     cut.map_or(vec![question], |(before, rest)| vec![before, rest])
 }
 
-/// What the second part of a question begins with, lower case.
+/// Beginnings of the second part of a question, lower case.
 const QUESTION_WORDS: &str = "who |whom |when |where |how |what |which |why |by when |until when |at what |at which |from when |to whom |wer |wann |\
      wo |wie |was |welche|warum |bis wann |ab wann |qui |quand |où |combien |à quelle |à quel |quel|quién |cuándo |dónde |\
      cuánt|qué |a qué |chi |quando |dove |quant|che cosa |a che |quem |onde |wie |wanneer |waar |hoe|kto |kiedy |gdzie |\
      ile |кто |когда |где |сколько |kim |ne zaman |nerede |kaç ";
 
-/// Words that ask for an amount of the thing behind them.
+/// Phrases that ask for an amount of the thing named after them.
 const HOW_MUCH: &str = "how much|wie viel|wieviel|quanto|quanta|cuánto|cuánta|hoeveel|ne kadar|сколько|ile";
 
-/// What is counted or measured: the content word behind `how many`, or directly behind `how much`, lower case.
+/// Returns the thing to count or measure: the content word after `how many`, or directly after `how much`, lower case.
 pub(super) fn counted(question: &str) -> Option<String> {
     let lower = question.to_lowercase();
     let phrases = PHRASES.iter().find(|it| it.0 == Kind::Count)?.1;
@@ -247,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn question_words_of_ten_languages_are_known() {
+    fn asked_recognises_question_words_of_ten_languages() {
         for (question, kind) in [
             ("Who signed the lease?", Kind::Who),
             ("By whom was it signed?", Kind::Who),
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_with_two_question_words_has_two_parts() {
+    fn parts_splits_question_with_two_question_words() {
         for (question, count) in [
             ("Who signed the lease and when does it end?", 2),
             ("Wann beginnt und wann endet der Schwimmunterricht?", 1),
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_mail_head_are_asked_for_by_verbs() {
+    fn mail_field_follows_from_verb_and_question_word() {
         assert_eq!(mail_field("Who wrote the mail about the pump?"), Some("From:"));
         assert_eq!(mail_field("To whom did Coastal Rail send the ticket?"), Some("To:"));
         assert_eq!(mail_field("Quand le cabinet a-t-il envoyé le courriel ?"), Some("Date:"));
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_the_word_behind_how_many_and_how_much() {
+    fn counted_is_word_after_how_many_or_how_much() {
         assert_eq!(counted("How many of the old boats are there?").as_deref(), Some("old"));
         assert_eq!(counted("Wie viele Kinder kamen?").as_deref(), Some("kinder"));
         assert_eq!(counted("How much notice must we give?").as_deref(), Some("notice"));

@@ -1,8 +1,8 @@
-//! The answer to a question: quotes of the best hits with a confidence, each checked against its file as it is now, and a
-//! summary for people, written by a language model where there is one (`generate`).
+//! Answers a question with quotes of the best hits and a confidence. Checks each quote against its current file. Adds a
+//! summary for people, written by a language model if there is one (`generate`).
 //!
-//! `units` takes the passages of the best hits apart, `candidates` orders the units by what `evidence` says of them and
-//! `weights` makes of that, `choose` decides what is quoted and how far it answers.
+//! `units` splits passages into units, `evidence` computes their features, `weights` scores the features, `candidates` ranks
+//! the units, and `choose` selects the quotes and the outcome.
 
 mod candidates;
 mod choose;
@@ -30,23 +30,23 @@ use crate::error::Result;
 use crate::index::Served;
 use crate::model::{Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, FileRecord};
 
-/// What is said when nothing was found.
+/// Summary if there are no hits.
 const NOTHING: &str = "Nothing in the indexed files answers this.";
-/// What is said when something was found that does not answer.
+/// Summary if no hit answers the question.
 const NO_ANSWER: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
-/// What stands before quotes that only show where to look.
+/// Heading of quotes that are only pointers.
 const LOOK: &str = "No single sentence answers this; these passages come nearest:";
-/// How sure it is that a file with the name is what was asked for.
+/// Confidence in a file that matches by name alone.
 const NAMED: f32 = 0.5;
-/// Candidates that an explained answer shows.
+/// Most candidates in an explained answer.
 const EXPLAINED: usize = 40;
 
-/// What is said to a question.
+/// An answer in both forms.
 #[derive(Default)]
 pub(super) struct Said {
-    /// For people.
+    /// The summary for people.
     pub(super) summary: Option<String>,
-    /// For programs; none where files are only listed.
+    /// The answer for programs; none for a list of files.
     pub(super) answer: Option<Answer>,
 }
 
@@ -57,17 +57,17 @@ impl Said {
     }
 }
 
-/// A quote on its way to its check.
+/// A quote before its check.
 struct Quote {
     shown: AnswerQuote,
-    /// As it stands in the passage.
+    /// The verbatim text in the passage.
     text: String,
     record: FileRecord,
     anchor: Anchor,
 }
 
 impl Asker {
-    /// Answers from the hits. What cannot be found in its file any more is left out, and a warning says so.
+    /// Answers from the hits. Leaves out quotes that are not in their files any more, and warns about them.
     pub(super) async fn answer(
         &self,
         served: &Served,
@@ -82,7 +82,7 @@ impl Asker {
         Ok(said)
     }
 
-    /// Also says whether the summary was sent already, as it was written.
+    /// Also returns whether the summary has already been streamed.
     async fn say(
         &self,
         served: &Served,
@@ -145,21 +145,23 @@ impl Asker {
         (candidates, choice)
     }
 
-    /// What the model makes of the hits; none without a model, or when it fails, which a warning says.
+    /// Returns the model's summary of the hits. Returns `None` without a model, or if the model fails, with a warning.
     async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<Generated> {
         let llm = self.llm.as_ref()?;
         if question.model_away {
-            outcome.warnings.push(format!("the summary is quoted, not written by `{}`, which was away", llm.name()));
+            outcome
+                .warnings
+                .push(format!("the summary is quoted, not written by `{}`, which was unavailable", llm.name()));
             return None;
         }
         match generate::generate(llm, question.privacy, question, &outcome.hits, events).await {
             Ok(written) => {
                 if written.cut {
-                    outcome.warnings.push(format!("the answer of `{}` was cut: it came to no end", llm.name()));
+                    outcome.warnings.push(format!("the answer of `{}` was cut at its token limit", llm.name()));
                 }
                 if written.dropped > 0 {
                     let dropped = written.dropped;
-                    let warning = format!("{dropped} sentences of the model were left out: no passage bears them out");
+                    let warning = format!("{dropped} sentences of the model were left out: no passage supports them");
                     outcome.warnings.push(warning);
                 }
                 Some(written)
@@ -173,7 +175,7 @@ impl Asker {
         }
     }
 
-    /// The quotes that stand in their files as they are now.
+    /// Returns the quotes that are still in their files.
     async fn checked(&self, quotes: Vec<Quote>, outcome: &mut Outcome) -> Result<Vec<AnswerQuote>> {
         let all = quotes.len();
         let standing = crate::index::at_files(PATIENCE, move || {
@@ -184,13 +186,15 @@ impl Asker {
         .await?;
         let dropped = all - standing.len();
         if dropped > 0 {
-            outcome.warnings.push(format!("{dropped} citations were left out: their files have changed or are away"));
+            outcome
+                .warnings
+                .push(format!("{dropped} citations were left out: their files have changed or are unavailable"));
         }
         Ok(standing)
     }
 }
 
-/// Shows the part of the first hit that answers, by words alone: where no answer is asked for.
+/// Shows the best unit of the first hit, by words alone, for a search without an answer.
 pub(super) fn show_best(question: &Question, outcome: &mut Outcome) {
     let first = outcome.hits.len().min(1);
     let candidates = candidates::by_words(&asked(question, outcome), &outcome.hits[..first], None);
@@ -202,14 +206,14 @@ fn asked(question: &Question, outcome: &Outcome) -> Asked {
     Asked::of(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
 }
 
-/// The parts of a question that asks for two things; empty for all others.
+/// Returns the parts of a question with two parts; empty for all others.
 fn parts(question: &Question, outcome: &Outcome) -> Vec<Asked> {
     let parts = kind::parts(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
     if parts.len() < 2 { Vec::new() } else { parts.into_iter().map(|it| Asked::of(it, it, weight)).collect() }
 }
 
-/// What is said where no text answers, and the name of the best file holds all that was asked for.
+/// Returns the answer if no text answers, but the name of the best file holds all words of the question.
 fn named(question: &Question, hits: &[Found]) -> Option<Said> {
     let hit = &hits.first()?.hit;
     let held = hit.metadata.get("name_words")?.as_array()?.len();
@@ -247,7 +251,7 @@ fn quotes(choice: &Choice, candidates: &[Candidate], hits: &[Found]) -> Vec<Quot
     choice.quotes.iter().filter_map(quote).collect()
 }
 
-/// The quotes as lines for people; none when no quote is left.
+/// Formats the quotes as lines for people; none if there are no quotes.
 fn summary(answer: &Answer) -> Option<String> {
     let quotes = answer.quotes.iter();
     let mut lines: Vec<String> = quotes.map(|it| format!("[{}] \"{}\" ({})", it.hit, it.text, it.place)).collect();
@@ -260,8 +264,8 @@ fn summary(answer: &Answer) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Puts the best candidates with their numbers into the metadata of their hits: what an answer rests on, and what
-/// `benches/answers.py` fits the weights to.
+/// Adds the best candidates with their features to the metadata of their hits, to explain the answer. `benches/answers.py`
+/// fits the weights to them.
 fn explain(outcome: &mut Outcome, candidates: &[Candidate]) {
     for (number, hit) in outcome.hits.iter_mut().enumerate() {
         let own = candidates.iter().take(EXPLAINED).filter(|it| it.hit == number);
@@ -279,7 +283,7 @@ fn explain(outcome: &mut Outcome, candidates: &[Candidate]) {
     }
 }
 
-/// A probability with as many digits as it is worth.
+/// Rounds a probability to three digits.
 fn rounded(probability: f32) -> f64 {
     (f64::from(probability) * 1_000.0).round() / 1_000.0
 }

@@ -1,7 +1,7 @@
-//! Cosines of any model on one scale: 0 is what texts about different things have, 1 what a question and its answer have.
+//! Normalises the cosines of any model: 0 is typical of unrelated texts, 1 of a question and its answer.
 //!
-//! Models differ: unrelated texts have 0.0 with one and 0.7 with another. A few pairs of questions and answers, embedded once
-//! for each model, tell where it lies.
+//! Models differ: unrelated texts have 0.0 with one and 0.7 with another. A few pairs of questions and answers, embedded
+//! once for each model, calibrate the scale.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::sync::Mutex;
 use crate::embed::{Embedder, Vector};
 use crate::error::Result;
 
-/// The longest that an answer waits for the scale of its model. It is measured to the end nevertheless, for the next one.
+/// Longest wait of an answer for the scale of its model. The measurement still completes, for the next answer.
 const WAIT: Duration = Duration::from_millis(1_500);
 
-/// Questions, each with a sentence that answers it. The answer of any other question is unrelated.
+/// Questions, each with its answer. The answers of the other pairs are unrelated.
 const PAIRS: &[(&str, &str)] = &[
     ("When does the library open on Saturdays?", "On Saturdays the library opens at ten in the morning."),
     ("Who repaired the roof of the barn?", "The roof of the barn was repaired by the carpenter from Lindale."),
@@ -26,19 +26,19 @@ const PAIRS: &[(&str, &str)] = &[
     ("What is the boiling point of ethanol?", "Ethanol boils at 78.4 degrees Celsius."),
 ];
 
-/// Where the cosines of a model lie.
+/// The range of a model's cosines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     unrelated: f32,
     answering: f32,
 }
 
-/// The scale of the model that was asked last.
+/// The scale of the last used model.
 #[derive(Clone, Default)]
 pub(crate) struct Scales(Arc<Mutex<Option<(String, Scale)>>>);
 
 impl Scale {
-    /// The cosine on the common scale; not bounded.
+    /// Returns the normalised cosine; not bounded.
     pub(crate) fn of(&self, cosine: f32) -> f32 {
         (cosine - self.unrelated) / (self.answering - self.unrelated).max(0.05)
     }
@@ -57,14 +57,14 @@ impl Scale {
 }
 
 impl Scales {
-    /// The scale of a model, measured once; none where the model fails or takes too long.
+    /// Returns the scale of a model, measured once; none if the model fails or takes too long.
     pub(crate) async fn of(&self, embedder: &Arc<dyn Embedder>) -> Option<Scale> {
         let (scales, embedder) = (self.clone(), embedder.clone());
         let measuring = tokio::spawn(async move { scales.measured(embedder.as_ref()).await });
         match tokio::time::timeout(WAIT, measuring).await.ok()?.ok()? {
             Ok(scale) => Some(scale),
             Err(error) => {
-                tracing::debug!("the scale of the model was not measured: {error}");
+                tracing::debug!("cannot measure the scale of the model: {error}");
                 None
             }
         }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unrelated_texts_are_zero_and_answers_one() {
+    fn scale_maps_unrelated_to_zero_and_answers_to_one() {
         let questions = vec![vec![1.0, 0.0], vec![0.0, 1.0]];
         let answers = vec![vec![0.8, 0.6], vec![0.6, 0.8]];
         let scale = Scale::measure(&questions, &answers);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_tells_nothing_apart_gives_no_infinity() {
+    fn constant_model_yields_finite_scale() {
         let scale = Scale::measure(&[vec![1.0], vec![1.0]], &[vec![1.0], vec![1.0]]);
         assert!(scale.of(1.0).is_finite());
     }

@@ -1,4 +1,4 @@
-//! Questions that a table answers by a sum, a count or its extreme row, where a rule is sure.
+//! Answers a question from tables by a sum, a count or an extreme row, if a rule is sure.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::model::{Answer, AnswerOutcome, AnswerQuote};
 use crate::table::answer::TableAnswer;
 use crate::table::{self};
 
-/// Hits whose tables are asked.
+/// Hits whose tables are read.
 const HITS: usize = 3;
-/// The longest that the tables of one file are waited for. What takes longer is read for the next question.
+/// Longest wait for the tables of one file. A slower file is read for the next question.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// Rows that are quoted as the proof of an answer.
+/// Rows quoted as proof of an answer.
 const ROWS: usize = 2;
 
 impl Asker {
-    /// The answer of the tables of the best hits; none where no rule is sure, or where the files answer differently.
+    /// Returns the answer from the tables of the first hit with a sure rule; none if no rule is sure.
     pub(super) async fn ask_tables(&self, question: &str, hits: &[Found]) -> Option<Said> {
         if !table::asks(question) {
             return None;

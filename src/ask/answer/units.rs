@@ -1,24 +1,24 @@
-//! The parts of a passage that can be quoted alone: sentences, list items, rows of tables, `key: value` lines. Pure.
+//! Splits a passage into units that can be quoted alone: sentences, list items, table rows, `key: value` lines. Pure.
 //!
-//! A heading is never quoted: it is the context of what stands below it. A row is quoted with the heads of its columns.
+//! A heading is not a unit, but the context of the units below it. A row is quoted with its column heads.
 
 use std::ops::Range;
 
 use crate::text::trimmed_sentences;
 
-/// What stands between the cells of a row, as readers write it.
+/// Separator between the cells of a row, as extractors write it.
 const CELLS: &str = " | ";
 /// Most words of a heading inside a passage.
 const HEADING_WORDS: usize = 12;
-/// Lines above and below a numbered line that tell whether it is a heading.
+/// Lines above and below a numbered line that decide whether it is a heading.
 const HEADING_REACH: usize = 3;
-/// Most characters of a key before a colon, and most words of it.
+/// Most characters, and most words, of a key before a colon.
 const KEY_CHARS: usize = 40;
 const KEY_WORDS: usize = 5;
 /// Most units of one passage.
 const MOST_UNITS: usize = 200;
 
-/// How a unit is written.
+/// The form of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A sentence with its stop.
@@ -29,7 +29,7 @@ pub(super) enum Form {
     Row,
     /// A key and its value.
     Field,
-    /// A line that is no sentence.
+    /// A line that is not a sentence.
     Fragment,
 }
 
@@ -50,7 +50,7 @@ impl Form {
 /// A part of a passage that can be quoted alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
-    /// Bytes of the passage, without white space at its ends.
+    /// Trimmed byte range of the passage.
     pub(super) range: Range<usize>,
     pub(super) form: Form,
     /// The heading, or the line that ends with a colon, above it in the passage.
@@ -59,7 +59,7 @@ pub(super) struct Unit {
     pub(super) head: Option<Range<usize>>,
 }
 
-/// Takes a passage apart.
+/// Splits a passage into units.
 pub(super) fn units(body: &str) -> Vec<Unit> {
     let mut reader = Reader { body, units: Vec::new(), heading: None, head: None };
     let mut prose: Option<Range<usize>> = None;
@@ -93,12 +93,12 @@ pub(super) fn units(body: &str) -> Vec<Unit> {
     reader.units
 }
 
-/// A passage that is quoted as a whole.
+/// Returns the whole passage as one unit.
 pub(super) fn whole(body: &str) -> Unit {
     Unit { range: 0..body.len(), form: Form::Field, heading: None, head: None }
 }
 
-/// The row as text: each cell behind the head of its column, where the table has heads.
+/// Returns a row as text: each cell after its column head, if the table has heads.
 pub(super) fn row(head: Option<&str>, row: &str) -> String {
     let Some(head) = head else { return row.to_string() };
     let heads = cells(head);
@@ -113,7 +113,7 @@ pub(super) fn row(head: Option<&str>, row: &str) -> String {
         .join("; ")
 }
 
-/// The cells of a row; the last ones may be empty, which leaves a bar at the end of the trimmed line.
+/// Returns the cells of a row. If the last cells are empty, the trimmed line ends with a bar.
 fn cells(row: &str) -> Vec<&str> {
     let (whole, last) = match row.strip_suffix(CELLS.trim_end()) {
         Some(whole) => (whole, Some("")),
@@ -122,7 +122,7 @@ fn cells(row: &str) -> Vec<&str> {
     whole.split(CELLS).map(str::trim).chain(last).collect()
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Blank,
@@ -167,7 +167,7 @@ impl Reader<'_> {
         }
         let head = self.head.clone().filter(|it| !it.is_empty());
         if is_first {
-            // An empty head: later rows of the table are not taken for one.
+            // An empty head: a later row of this table cannot become its head.
             self.head = Some(range.start..range.start);
         }
         self.units.push(Unit { range, form: Form::Row, heading: self.heading.clone(), head });
@@ -184,7 +184,7 @@ impl Reader<'_> {
     }
 }
 
-/// The lines of a text without the white space around them; blank ones are empty.
+/// Returns the trimmed lines of a text; blank ones are empty.
 fn lines(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     text.split_inclusive('\n')
@@ -196,7 +196,7 @@ fn lines(text: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Says whether a text ends as a sentence does.
+/// Returns whether a text ends like a sentence.
 pub(super) fn ends_sentence(text: &str) -> bool {
     let closed = text.trim_end_matches(['"', '\'', ')', ']', '\u{201d}', '\u{2019}', '\u{bb}', '\u{300d}']);
     closed.ends_with(['.', '!', '?', '\u{2026}', '\u{3002}', '\u{ff01}', '\u{ff1f}', '\u{61f}', '\u{964}'])
@@ -218,7 +218,8 @@ fn is_numbered(line: &str) -> bool {
         && line.len() > mark.len()
 }
 
-/// A short first line of a block without a stop, with a line directly below that begins anew.
+/// Returns whether a line is a heading: a short first line of a block without a full stop, directly above a line that begins
+/// anew.
 fn is_heading(line: &str, next: &str) -> bool {
     if line.ends_with(':') {
         return !next.is_empty();
@@ -231,7 +232,8 @@ fn is_heading(line: &str, next: &str) -> bool {
         && line.split_whitespace().count() <= HEADING_WORDS
 }
 
-/// A short numbered line without a stop, neither behind nor before another numbered one: `7. Payment` above its text.
+/// Returns whether a numbered line is a heading: short, without a full stop, and with no other numbered line near, as `7.
+/// Payment` above its text.
 fn is_numbered_heading(body: &str, lines: &[Range<usize>], index: usize) -> bool {
     let text = |at: usize| &body[lines[at].clone()];
     let line = text(index);
@@ -251,8 +253,7 @@ fn is_field(line: &str) -> bool {
     is_key && key.chars().count() <= KEY_CHARS && !ends_sentence(key) && !value.trim().is_empty()
 }
 
-/// The first row is a head when none of its cells is a number and the next row has as many cells, one of them at least a
-/// number or all of them other words.
+/// Returns whether the first row is a head: none of its cells is a number, except years, and the next row has as many cells.
 fn is_head(first: &str, next: &str) -> bool {
     let cells = cells(first);
     let is_number = |it: &&str| {
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_is_context_and_no_unit() {
+    fn heading_is_context_not_a_unit() {
         let body = "Rent\nThe rent is 412.50 EUR a month. It is due on the first.";
         check(
             body,
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn items_fields_and_fragments_are_units() {
+    fn items_fields_and_fragments_become_units() {
         check(
             "Bring:\n- the thin gloves\n- tea, no sugar\n\nWeight: 31 kg\n\n200 g red lentils",
             &[
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_numbered_line_above_its_text_is_a_heading_and_one_of_a_list_is_not() {
+    fn numbered_line_is_heading_unless_in_a_list() {
         let body = "6. Term\nIt runs for a year.\n7. Payment after damage\n\nThe insurer pays within 30 days.";
         let texts = |body: &'static str| units(body).iter().map(|it| &body[it.range.clone()]).collect::<Vec<_>>();
         assert_eq!(texts(body), ["It runs for a year.", "The insurer pays within 30 days."]);
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_told_with_the_heads_of_its_columns() {
+    fn row_is_quoted_with_column_heads() {
         let body = "Month | Amount | Note\nAugust | 31.50 | \nDecember | 12.00 | paid";
         let units = units(body);
         assert_eq!(units.len(), 2);
@@ -316,13 +317,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_heads_has_rows_alone() {
+    fn table_without_heads_yields_plain_rows() {
         let body = "1 | 2\n3 | 4\na | b";
         assert_eq!(units(body).iter().filter(|it| it.head.is_none()).count(), 3);
     }
 
     #[test]
-    fn a_huge_passage_has_bounded_units() {
+    fn units_of_huge_passage_are_bounded() {
         assert_eq!(units(&"word.\n".repeat(100_000)).len(), MOST_UNITS);
         assert!(units("").is_empty());
         assert!(units("\n \n|\n").iter().all(|it| !it.range.is_empty()));

@@ -1,4 +1,4 @@
-//! Whether a text has a thing of the kind that a question asks for, which the question itself does not name. Pure.
+//! Checks whether a text has a value of the kind that a question asks for, and that the question itself does not name. Pure.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -35,7 +35,7 @@ trois|quatre|cinq|sept|huit|neuf|dix|douze|vingt|cent|mille|dos|tres|cuatro|cinc
 otto|nove|dieci|dois|três|quatro|oito|dez|twee|drie|vijf|zes|zeven|negen|tien|dwa|trzy|cztery|pięć|sześć|siedem|osiem|dziewięć|\
 dziesięć|два|две|три|четыре|пять|шесть|семь|восемь|девять|десять|iki|üç|dört|beş|altı|yedi|sekiz|dokuz|on";
 
-/// Units behind a number.
+/// Units after a number.
 const WEIGHTS: &str = "mg|g|kg|t|lbs?|oz|kilos?|kilogram(?:me|m|o)?s?|gramm?(?:e|o|i)?s?|tons?|tonnes?|tonnen?|pounds?|ounces?|pfund|кг|г|т";
 const LENGTHS: &str = "mm|cm|dm|m|km|mi|ft|in|yd|miles?|feet|foot|inch(?:es)?|yards?|met(?:er|re)s?|mètres?|metros?|metri|kilomet(?:er|re)s?|\
 kilómetros?|chilometri|fathoms?|meilen|м|км|см|мм|metre";
@@ -46,7 +46,7 @@ const TEMPERATURES: &str =
     "[°º]\\s*[cfk]?|degrees?|grad|celsius|fahrenheit|c|f|k|degrés|grados|gradi|graus|graden|stopni|градус\\w*|derece";
 const SHARES: &str = "%|‰|percent|per cent|prozent|pour cent|por ciento|per cento|por cento|procent\\w*|процент\\w*";
 
-/// A number with one of these units behind it, or before it with a sign between, as in tables: `Weight (kg): 31`.
+/// Builds a pattern for a number with a unit after it, or before it with a mark between, as in tables: `Weight (kg): 31`.
 fn measured(units: &str) -> Regex {
     let number = format!(r"(?:\d[\d.,'\u{{a0}}\u{{202f}}]*|\b(?:{NUMBER_WORDS}))");
     let end = r"(?:[^\p{L}]|$)";
@@ -76,7 +76,7 @@ dkk|kronor|kroner|pence";
         .expect("the pattern is a constant")
 });
 
-/// Where something is: behind a word for a place, a name, or anything else.
+/// A place: a preposition or a word for a place, followed by a name or by any word.
 static PLACE_NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b(?i:{PLACED})\s+(?:\p{{Ll}}+\s+)?\p{{Lu}}\p{{L}}+")).expect("the pattern is a constant")
 });
@@ -89,7 +89,7 @@ im|am|auf|hinter|unter|neben|bei|nach|aus|vor|über|zwischen|gegenüber|raum|zim
 en|bajo|sobre|detrás de|cerca de|junto a|nel|nella|nello|sotto|sopra|dietro|accanto|presso|em|no|na|sob|atrás|perto de|achter|onder|boven|\
 naast|naar|bij|w|we|przy|pod|nad|za|obok|do|в|на|под|над|за|у|около|рядом с";
 
-/// Two or more words in a row that begin with capitals, or one behind a title or an initial.
+/// Two or more capitalised words in a row, or an initial and a capitalised word.
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\p{Lu}[\p{L}'’-]+(?:\s+(?:de|van|von|der|di|da|of|the|&))*\s+\p{Lu}[\p{L}'’-]*\.?|\b\p{Lu}\.\s*\p{Lu}\p{L}+|@\w+")
         .expect("the pattern is a constant")
@@ -106,7 +106,7 @@ parce que|car|afin|raison|porque|debido|para que|perché|poiché|affinché|omdat
     .expect("the pattern is a constant")
 });
 
-/// The foot or head of a page: `Page 1 of 2`.
+/// The footer or header of a page: `Page 1 of 2`.
 static PAGE_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:page|seite|pagina|página|strona|sayfa|стр|страница)\.?\s*\d+\s*(?:of|von|sur|de|di|van|z|из|/)\s*\d+\b")
         .expect("the pattern is a constant")
@@ -117,33 +117,33 @@ static LABEL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:[-*•§]\s*)?\(?\d{1,2}(?:\.\d{1,2})*[.)]?\s+").expect("the pattern is a constant")
 });
 
-/// Says whether a line tells the number of its page.
+/// Returns whether a line holds a page number.
 pub(super) fn is_page_number(line: &str) -> bool {
     PAGE_NUMBER.is_match(line)
 }
 
-/// A text without the number of its clause or item, which counts nothing.
+/// Returns a text without the number of its clause or item, which is not a value.
 fn without_label(text: &str) -> &str {
     let label = LABEL.find(text).map_or(0, |it| it.end());
-    // `12 boats` is no item, nor is `12.50 EUR`.
+    // `12 boats` is not an item, nor is `12.50 EUR`.
     let is_label = text[..label].contains(['.', ')']) && text[label..].starts_with(char::is_uppercase);
     let is_amount = || MONEY.find(text).is_some_and(|it| it.start() == 0);
     if is_label && !is_amount() { &text[label..] } else { text }
 }
 
-/// Names of months that are everyday words, too.
+/// Month names that are everyday words, too.
 const AMBIGUOUS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
 
 static CALENDAR_WORDS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| CALENDAR.split('|').filter(|it| !AMBIGUOUS.contains(it)).collect());
 
-/// Says whether a word in lower case is the name of a month, a weekday or a season.
+/// Returns whether a lower-case word is the name of a month, a weekday or a season.
 pub(super) fn is_calendar(word: &str) -> bool {
     CALENDAR_WORDS.contains(word)
 }
 
-/// How well a text has what is asked for, 0 to 1: 1 where it surely has such a thing, 0 where it has none. What consists of
-/// words of the question alone is none: `is_asked` tells whether a word, lower case, is one.
+/// Returns how surely a text has a value of the wanted kind, 0 to 1. A value of question words alone does not count:
+/// `is_asked` returns whether a lower-case word is in the question.
 pub(super) fn held(kind: Kind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f32 {
     let text = without_label(text);
     let says = |word: &str| word.chars().count() > 1 || word.bytes().all(|it| it.is_ascii_digit());
@@ -172,10 +172,10 @@ pub(super) fn held(kind: Kind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f
     }
 }
 
-/// Words between a number and what it counts.
+/// Most words between a number and the counted word.
 const BETWEEN: usize = 3;
 
-/// Says whether a number that is not in the question stands beside the word that is counted, by the beginnings of words.
+/// Returns whether a number that is not in the question is near the counted word, compared by stems.
 pub(super) fn counts(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool) -> bool {
     let plain = phrase::plain(text);
     let words: Vec<&str> = phrase::split(&plain).collect();
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_what_is_asked_for_or_has_not() {
+    fn held_recognises_values_of_each_kind() {
         for (kind, text, has) in [
             (Kind::When, "It begins on 3 May.", true),
             (Kind::When, "Beginn ist am 03.05.2025", true),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_clause_counts_nothing() {
+    fn clause_number_is_not_a_value() {
         assert_eq!(without_label("7.2 Holes are forbidden"), "Holes are forbidden");
         assert_eq!(without_label("(3) The rent"), "The rent");
         for text in ["12 boats", "12.50 EUR", "3.5 kg", "2025 was wet", ""] {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_question_names_is_no_answer() {
+    fn value_named_in_question_does_not_count() {
         let asked = |it: &str| matches!(it, "oswin" | "tarrant" | "2025");
         assert!(held(Kind::Who, "The kiln of Oswin Tarrant", &asked) < 0.6);
         assert!(held(Kind::Who, "The kiln of Oswin Tarrant, from Ada Quill", &asked) >= 0.6);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_stands_beside_what_is_counted() {
+    fn count_must_be_near_counted_word() {
         assert!(counts("boats", "There are 12 small boats.", &|_| false));
         assert!(counts("boats", "Boats: 12", &|_| false));
         assert!(!counts("boats", "In 12 of the last years the harbour had boats", &|_| false));

@@ -1,22 +1,22 @@
-//! What the numbers of a unit are worth, and how sure an answer is. Pure.
+//! Weighs the features of a unit, and estimates the confidence of an answer. Pure.
 //!
-//! The units of one question are ordered by a score, a weighted sum fitted so that the units that answer come first (softmax over
-//! the units of a question). How sure the best of them is two logistic models say, of the same numbers: whether its quote
-//! answers, and whether anything in the files does. `benches/answers.py fit` makes the constants from questions with known
-//! answers, and prints how well they do on questions that were left out.
+//! A score ranks the units of one question: a weighted sum, fitted with a softmax over the units so that answering units
+//! come first. Two logistic models of the same features rate the best unit: whether its quote answers, and whether anything
+//! in the files does. `benches/answers.py fit` computes the constants from questions with known answers, and prints the
+//! quality on held-out questions.
 
 use crate::ask::answer::evidence::{COUNT, Numbers};
 
-/// What a cosine is taken to be where vectors are not at hand: that of a typical answer.
+/// Assumed cosine if there are no vectors: that of a typical answer.
 const TYPICAL_COSINE: f32 = 0.6;
 
-/// Weights of the score, with the cosine of the unit.
+/// Weights of the score with the unit's cosine.
 const WITH_COSINE: Numbers = [
     3.58, 0.00, 2.00, 0.00, 1.42, 1.69, 2.12, 0.00, 0.31, -1.50, 1.94, 0.70, -5.31, -1.65, 0.00, 1.07, 2.76, 0.39,
     0.04, 4.83, 0.60, 0.13, 0.39,
 ];
 
-/// The same with words alone.
+/// Weights of the score by words alone.
 const BY_WORDS: Numbers = [
     0.00, 0.37, 3.04, 1.35, 2.01, 0.63, 2.18, 0.17, 0.50, -1.50, 1.32, 0.88, -5.65, -2.07, 0.00, 1.06, 5.52, 0.19,
     0.16, 4.13, 0.00, 0.00, 0.06,
@@ -28,8 +28,7 @@ struct Model {
     weights: Numbers,
 }
 
-/// Whether the quote of the best unit answers. The bias is lowered by 1 (`CAUTION` in `benches/answers.py`), so that a wrong
-/// quote seldom has more than 0.7 where files and questions differ from those of the fit.
+/// Probability that the quote of the best unit answers.
 const RIGHT: Model = Model {
     bias: -8.00,
     weights: [
@@ -38,7 +37,7 @@ const RIGHT: Model = Model {
     ],
 };
 
-/// Whether anything in the files answers.
+/// Probability that anything in the files answers.
 const ANSWERABLE: Model = Model {
     bias: -6.09,
     weights: [
@@ -47,17 +46,17 @@ const ANSWERABLE: Model = Model {
     ],
 };
 
-/// How much speaks for a unit, comparable among the units of one question; `has_cosine` says whether its cosine is known.
+/// Returns the score of a unit, comparable among the units of one question. `has_cosine` says whether its cosine is known.
 pub(super) fn score(numbers: &Numbers, has_cosine: bool) -> f32 {
     sum(if has_cosine { &WITH_COSINE } else { &BY_WORDS }, numbers)
 }
 
-/// The probability, 0 to 1, that the quote of the best unit answers.
+/// Returns the probability, 0 to 1, that the quote of the best unit answers.
 pub(super) fn right(numbers: &Numbers, has_cosine: bool) -> f32 {
     RIGHT.probability(numbers, has_cosine)
 }
 
-/// The probability, 0 to 1, that anything in the files answers, by the numbers of the best unit.
+/// Returns the probability, 0 to 1, that anything in the files answers, by the features of the best unit.
 pub(super) fn answerable(numbers: &Numbers, has_cosine: bool) -> f32 {
     ANSWERABLE.probability(numbers, has_cosine)
 }

@@ -1,5 +1,5 @@
-//! The part of each file that is shown: the window around the unit that answers best, over all passages of the file; of the
-//! first file up to three, where they lie apart. Pure.
+//! Selects the shown part of each file: the window around the unit that answers best, over all passages of the file. The
+//! first file shows up to three windows that do not overlap. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,14 @@ use crate::ask::answer::candidates::Candidate;
 use crate::ask::excerpt;
 use crate::ask::hit::{self, Found, Passage};
 
-/// Windows of the first file.
+/// Most windows of the first file.
 const WINDOWS: usize = 3;
-/// A further window holds a unit with a score at most this far below the best.
+/// Largest score distance to the best unit for a further window.
 const BESIDE: f32 = 2.0;
-/// A hit with less than this part of the score of the first is marked as weak.
+/// A hit with less than this part of the first hit's score is marked as weak.
 const WEAK: f64 = 0.5;
 
-/// Puts the windows into the hits; `candidates` are in order.
+/// Writes the windows into the hits; `candidates` are sorted.
 pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
     mark_weak(hits);
     for (number, found) in hits.iter_mut().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
     }
 }
 
-/// What the metadata says of the passage that is shown. It was not read again in the file.
+/// Updates the metadata for the shown passage. This passage was not read again in the file.
 fn tell_passage(metadata: &mut Map<String, Value>, passage: &Passage) {
     metadata.insert("chunk_tier".into(), json!(passage.chunk.tier.name()));
     match passage.chunk.heading_path.as_slice() {
@@ -59,7 +59,7 @@ fn mark_weak(hits: &mut [Found]) {
     }
 }
 
-/// Further windows of a file, of units that no window before them shows.
+/// Returns further windows of a file, around units that are not shown yet.
 fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let Some(best) = own.first() else { return Vec::new() };
     let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| range(it, passage));
@@ -79,7 +79,7 @@ fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     windows
 }
 
-/// The bytes of the body that are shown around a unit, all on its page.
+/// Returns the shown bytes of the body around a unit, within one page.
 fn range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
     let (body, at) = (passage.chunk.body(), candidate.unit.range.start);
     let page = passage.chunk.page_around(at);
@@ -87,7 +87,7 @@ fn range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
     page.start + shown.start..page.start + shown.end
 }
 
-/// The window of a unit; a row comes below the heads of its table.
+/// Returns the window of a unit; a row comes after the heads of its table.
 fn text(candidate: &Candidate, passage: &Passage) -> String {
     let body = passage.chunk.body();
     let range = range(candidate, passage);

@@ -1,18 +1,18 @@
-//! What an agent is asked, and what it may use for that.
+//! Requests to an agent, its limits, and the choice of a backend.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Usual time of a question to a query and its answer: a local model on a processor may think for minutes.
+/// Default time for a question: a local model on a CPU may take minutes.
 pub const QUESTION_TIME: Duration = Duration::from_secs(180);
 
-/// Kind of a backend.
+/// The kind of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
-    /// No model: rules that say the same every time.
+    /// Rules without a model, with deterministic answers.
     Mock,
     /// An Ollama server.
     Ollama,
@@ -44,38 +44,38 @@ impl BackendKind {
     }
 }
 
-/// A command as somebody typed it.
+/// A command as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// A name, or a path.
+    /// A name or a path.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Where it was typed.
+    /// The working directory where it was typed.
     pub folder: PathBuf,
 }
 
-/// What one request wants instead of the choice.
+/// Overrides of the chosen backend by one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Override {
     /// Another kind of backend.
     pub backend: Option<BackendKind>,
     /// Another model.
     pub model: Option<String>,
-    /// A command; alone it means [`BackendKind::Command`].
+    /// A command; alone it selects [`BackendKind::Command`].
     pub command: Option<CommandLine>,
-    /// Another time than is usual for the work.
+    /// A time limit other than the default of the task.
     pub time: Option<Duration>,
 }
 
-/// What an agent may take for one question.
+/// The limits of an agent for one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Calls of tools.
+    /// Most reasoner steps.
     pub steps: u32,
-    /// From the question to the answer.
+    /// Most time from the question to the answer.
     pub time: Duration,
-    /// Tokens sent and received, estimated.
+    /// Most tokens sent and received, estimated.
     pub tokens: u64,
 }
 
@@ -85,13 +85,13 @@ impl Default for Bounds {
     }
 }
 
-/// What an agent is asked.
+/// A request to an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentRequest {
     /// The question.
     pub question: String,
-    /// Another backend than the chosen one.
+    /// Overrides of the chosen backend.
     pub over: Override,
-    /// What it may take; None takes [`Bounds::default`].
+    /// Its limits; `None` means [`Bounds::default`].
     pub bounds: Option<Bounds>,
 }
