@@ -32,6 +32,10 @@ test: tools build models ## Runs every test
 	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
+.PHONY: quick
+quick: tools ## Runs the unit tests of the modules that changed since BASE (HEAD)
+	@source models/tools.env && tests/quick.sh
+
 # The long tests have names that begin with `torture_` and are ignored otherwise. Each prints its figures in lines that begin
 # with TORTURE. `make torture TORTURE=kill` runs the tests with that word. Each test names the variables of its sizes:
 # `grep -rn 'size("VIC_' tests/it`. Without a word, 10,000 mutated inputs of every kind (VIC_MUTANTS, VIC_SEED) come last,

@@ -1,15 +1,15 @@
 //! vic: local-first indexing and search of files.
 //!
-//! The daemon `vicd` owns the warehouse, the models and the index. The command line `vic` is a thin client. It and all
+//! The daemon `vicd` owns the watched folders, the models and the index. The command line `vic` is a thin client. It and all
 //! other programs use gRPC, HTTP or MCP, so they share one index in memory.
 //!
 //! ```text
-//!  index:  warehouse ──> catalog ──> extract ──> chunk ──> embed ──> store ──> catalog
-//!          finds         decides     (worker     cuts      vectors   commits   marks
-//!                        what        process)              (cache)   a batch   it indexed
-//!                        changed
+//!  index:  files ──> catalog ──> extract ──> chunk ──> embed ──> store ──> catalog
+//!          finds     decides     (worker     cuts      vectors   commits   marks
+//!                    what        process)              (cache)   a batch   it indexed
+//!                    changed
 //!
-//!  ask:    question ──> librarian ──> catalog ──> store ──────────────> ask ──────────────> answer
+//!  ask:    question ──>  planner  ──> catalog ──> store ──────────────> ask ──────────────> answer
 //!                       plan          L0 filter   L1 keyword + vector   fuse, merge         citations checked
 //!                                                      ^                     │ best files   against the file
 //!                                                      └── L2 evidence ── skills
@@ -17,43 +17,40 @@
 //!
 //! # Layout
 //!
-//! The top-level modules in dependency order. Each may use only those above it; `tests/it/layers.rs` enforces that.
+//! The crate `vic-protocol` holds what the daemon and its clients share; `vic-cli` is the command line. The modules of this
+//! crate in dependency order; each may use only those above it and `vic-protocol`, and `tests/it/layers.rs` enforces that.
 //!
-//! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
-//! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
-//! - [`model`]: the types passed between stages: `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit ->
-//!   SearchHit`.
 //! - [`text`]: sentence boundaries in any language; pure.
 //! - [`filter`]: boolean filters, their grammar and evaluation; pure.
 //! - [`table`]: the tables of a document: filter, group, exact sums, answers to unambiguous questions; pure.
 //! - [`machine`]: hardware description, thread priorities, CPU share, mains or battery.
 //! - [`secrets`]: which files are secrets by name, and which text is a key, a token or a card number; pure.
-//! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
+//! - [`files`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
 //! - [`catalog`]: the state of every file, in SQLite; one writer.
 //! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
 //! - [`chunk`]: documents to [`model::Chunk`]s; pure.
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
 //! - [`store`]: chunks and vectors in LanceDB: keyword queries, vector queries, maintenance.
-//! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
+//! - [`index`]: jobs, walks, watching and the pipeline; `pipeline.rs` holds the order of the stages.
 //! - [`llm`]: language models on servers and behind commands: a request to an ordered stream of events.
-//! - [`librarian`]: question to [`model::QueryPlan`].
+//! - [`planner`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep extraction from single files: page layout, OCR, vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
 //! - [`graph`]: references between files, and imported graphs: AxQL, `query_ir_v1`, tools.
 //! - [`agent`]: a question to an answer with citations; a model proposes tool calls, vic executes them.
-//! - [`contract`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
+//! - [`corpus`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
-//! - [`client`]: the typed gRPC client.
 //! - [`bench`](mod@bench): measures the stages and the daemon: speed, memory, share of peak CPU throughput.
-//! - [`cli`]: the command line.
+//! - [`commands`]: the commands of `vic` that need the engine in their own process.
+//!
 //! # Invariants
 //!
 //! - No stage calls another. Each takes values and returns values; `index` holds the order.
-//! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of the
-//!   index. `ask` re-reads passages, and `contract` file texts, through `warehouse`.
+//! - Only `files`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of the
+//!   index. `ask` re-reads passages, and `corpus` file texts, through `files`.
 //! - Only `llm` starts programs of the user: by path, without a shell, in their own session, with a timeout.
-//! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) use the network.
+//! - Only `embed` (remote backends and model downloads), `llm` and `corpus` (pages that INGEST names) use the network.
 //!   Every request passes [`embed::egress`], which enforces the privacy mode and writes the audit log. `daemon` binds the
 //!   listeners that `serve` uses; `client` connects to them.
 //! - Code that parses a file of unknown origin is sandboxed before it reads the first byte: no file, no socket, no process.

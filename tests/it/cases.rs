@@ -31,7 +31,8 @@ fn tests_of(source: &str) -> BTreeSet<String> {
 /// Every test of the project.
 fn tests() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let entries = ["src", "tests/it"].into_iter().flat_map(|it| walkdir::WalkDir::new(root.join(it))).flatten();
+    let entries =
+        ["src", "crates", "tests/it"].into_iter().flat_map(|it| walkdir::WalkDir::new(root.join(it))).flatten();
     let sources = entries.filter(|it| it.path().extension().is_some_and(|it| it == "rs"));
     sources.flat_map(|it| tests_of(&std::fs::read_to_string(it.path()).unwrap())).collect()
 }

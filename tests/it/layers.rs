@@ -3,47 +3,31 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reading order of `src/lib.rs`; a room may use itself and the rooms before it.
-const LAYERS: &[&str] = &[
-    "error",
-    "config",
-    "model",
-    "text",
-    "filter",
-    "table",
-    "machine",
-    "secrets",
-    "warehouse",
-    "catalog",
-    "extract",
-    "chunk",
-    "embed",
-    "store",
-    "index",
-    "llm",
-    "librarian",
-    "skills",
-    "ask",
-    "graph",
-    "agent",
-    "contract",
-    "serve",
-    "daemon",
-    "client",
-    "bench",
-    "cli",
+/// Modules of `crates/protocol/src/lib.rs` in dependency order.
+const PROTOCOL: &[&str] = &["error", "config", "model", "units", "verbs", "data_dir", "proto", "client"];
+
+/// Modules of `src/lib.rs` in dependency order. Each may use itself, those before it and the protocol.
+const ROOT: &[&str] = &[
+    "text", "filter", "table", "machine", "secrets", "files", "catalog", "extract", "chunk", "embed", "store", "index",
+    "llm", "planner", "skills", "ask", "graph", "agent", "corpus", "serve", "daemon", "bench", "commands",
 ];
 
-/// `config` hands out model types, `error` knows nobody.
+/// All modules in dependency order.
+fn layers() -> Vec<&'static str> {
+    PROTOCOL.iter().chain(ROOT).copied().collect()
+}
+
+/// `config` uses the types of its settings.
 const EXCEPTIONS: &[(&str, &str)] = &[("config", "model")];
 
 #[test]
 fn every_room_uses_only_rooms_above_it() {
     let mut violations = Vec::new();
-    for (position, room) in LAYERS.iter().enumerate() {
+    let layers = layers();
+    for (position, room) in layers.iter().enumerate() {
         for (path, text) in sources(room) {
             for used in rooms_used(&text) {
-                let Some(other) = LAYERS.iter().position(|it| *it == used) else {
+                let Some(other) = layers.iter().position(|it| *it == used) else {
                     violations.push(format!("{}: `{used}` is no room", path.display()));
                     continue;
                 };
@@ -57,16 +41,18 @@ fn every_room_uses_only_rooms_above_it() {
 }
 
 #[test]
-fn the_tour_lists_the_rooms_in_that_order() {
-    let tour = fs::read_to_string(source_dir().join("lib.rs")).unwrap();
-    let declared: Vec<&str> =
-        tour.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    assert_eq!(declared, LAYERS);
+fn lib_rs_declares_the_modules_in_dependency_order() {
+    for (folder, modules) in [("src", ROOT), ("crates/protocol/src", PROTOCOL)] {
+        let tour = fs::read_to_string(project().join(folder).join("lib.rs")).unwrap();
+        let declared: Vec<&str> =
+            tour.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+        assert_eq!(declared, modules, "{folder}");
+    }
 }
 
 #[test]
 fn stages_do_not_call_each_other() {
-    const STAGES: &[&str] = &["warehouse", "extract", "chunk", "embed", "store"];
+    const STAGES: &[&str] = &["files", "extract", "chunk", "embed", "store"];
     for stage in STAGES {
         for (path, text) in sources(stage) {
             let others: Vec<String> =
@@ -81,7 +67,7 @@ fn only_the_rooms_that_may_open_sockets_do() {
     // `daemon` binds the listeners that `serve` is handed; `client` connects to the daemon.
     const MAY: &[&str] = &["embed", "llm", "serve", "daemon", "client", "extract"];
     const SIGNS: &[&str] = &["reqwest::", "TcpStream", "TcpListener", "UdpSocket"];
-    for room in LAYERS.iter().filter(|it| !MAY.contains(it)) {
+    for room in layers().iter().filter(|it| !MAY.contains(it)) {
         for (path, text) in sources(room) {
             for sign in SIGNS {
                 assert!(!text.contains(sign), "{} holds `{sign}`", path.display());
@@ -90,15 +76,19 @@ fn only_the_rooms_that_may_open_sockets_do() {
     }
 }
 
-fn source_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn source_dir(room: &str) -> PathBuf {
+    project().join(if PROTOCOL.contains(&room) { "crates/protocol/src" } else { "src" })
 }
 
 /// Every file of a room with its text.
 fn sources(room: &str) -> Vec<(PathBuf, String)> {
-    let mut folders = vec![source_dir().join(room)];
+    let mut folders = vec![source_dir(room).join(room)];
     let mut files = Vec::new();
-    let single = source_dir().join(format!("{room}.rs"));
+    let single = source_dir(room).join(format!("{room}.rs"));
     if single.is_file() {
         files.push(single);
     }

@@ -1,4 +1,16 @@
 //! What the daemon and its clients share: model types, settings, the gRPC protocol with its conversions, and the client.
+//!
+//! The modules in dependency order:
+//!
+//! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
+//! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
+//! - [`model`]: the types passed between stages: `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit ->
+//!   SearchHit`.
+//! - [`units`]: sizes and points in time as users type them; pure.
+//! - [`verbs`]: the closed table of the verbs: names, fields, limits, examples; pure.
+//! - [`data_dir`]: the data directory, its lock, and the table of API keys.
+//! - [`proto`]: the generated gRPC types, their conversions, and the size limits.
+//! - [`client`]: the typed gRPC client, which starts the daemon when none runs.
 
 pub mod error;
 pub mod config;

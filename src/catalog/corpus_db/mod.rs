@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Tables of the corpus API: results, parsed documents, sessions.
 
 pub(in crate::catalog) mod document_cache;
 pub(in crate::catalog) mod sessions;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! The table of files: rows, queries, state transitions, scans, names and owners.
 
 pub(in crate::catalog) mod filter;
 pub(in crate::catalog) mod name_index;

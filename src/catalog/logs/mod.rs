@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Logs in SQLite: audit records, transcripts, index jobs.
 
 pub(in crate::catalog) mod audit;
 pub(in crate::catalog) mod jobs;

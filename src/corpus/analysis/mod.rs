@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Analyses that several verbs share: statements, clusters, pros and cons, citations, warnings.
 
 pub(in crate::corpus) mod citation_graph;
 pub(in crate::corpus) mod clustering;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! The form of requests and answers: validation, envelope, schemas, help, errors and the output budget.
 
 pub(in crate::corpus) mod answer;
 pub(in crate::corpus) mod envelope;

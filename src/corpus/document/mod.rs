@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! A document as the verbs see it: passages, exact locations, metadata, and the cache of parsed documents.
 
 pub(in crate::corpus) mod cache;
 pub(in crate::corpus) mod loader;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Text tools of the corpus: words, dates, fuzzy names, code blocks. Pure.
 
 pub(in crate::corpus) mod code_blocks;
 pub(in crate::corpus) mod dates;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! The verbs, a file each.
 
 pub(in crate::corpus) mod compare;
 pub(in crate::corpus) mod delta;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Views of documents: selection, snapshots of sessions, saved views.
 
 pub(in crate::corpus) mod documents;
 pub(in crate::corpus) mod file_names;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Readers of e-books.
 
 pub(in crate::extract) mod epub;
 pub(in crate::extract) mod fb2;

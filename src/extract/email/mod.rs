@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Readers of mail.
 
 pub(in crate::extract) mod mime;
 pub(in crate::extract) mod outlook;

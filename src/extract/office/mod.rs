@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Readers of office documents: text documents, presentations and spreadsheets.
 
 pub(in crate::extract) mod docx;
 pub(in crate::extract) mod legacy;

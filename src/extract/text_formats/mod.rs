@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Readers of text formats: plain text, Markdown and light markup, JSON, CSV, notebooks, source code, subtitles.
 
 pub(in crate::extract) mod code;
 pub(in crate::extract) mod csv;

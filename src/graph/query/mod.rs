@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Graph queries: AxQL and `query_ir_v1` to a plan, its type check and execution.
 
 pub(in crate::graph) mod answer;
 pub(in crate::graph) mod automaton;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Maintenance: compaction, purging, the daily scrub, retries after an upgrade, reconciliation.
 
 pub(crate) mod purge;
 pub(in crate::index) mod reconcile;

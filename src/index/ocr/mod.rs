@@ -1,4 +1,16 @@
-//! TODO_DOC
+//! OCR in the background.
+//!
+//! ```text
+//!  pipeline ──> queue ──> file ──> slice ──> worker ──> evidence cache
+//!  (file without  (who     (state,   (seconds  (jailed)        │
+//!   text)          asks)    retries)  of work)                 │
+//!     ^              ^                                         │
+//!     │              └───────── more pages to read ────────────┤
+//!     └──────────────── merge: text into the document ─────────┘
+//! ```
+//!
+//! The evidence cache makes the loop durable: pages that were read survive a restart. `throttle` keeps the share of the CPU,
+//! `availability` waits for the models.
 
 pub(in crate::index) mod availability;
 pub(in crate::index) mod file;

@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Roots: scans and walks, the watchdog over them, and the probe of mounts.
 
 pub(in crate::index) mod monitor;
 pub(in crate::index) mod mount_probe;

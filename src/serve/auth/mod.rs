@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Authentication and authorisation: keys, scopes, the origin check, and the work that a key owns.
 
 pub(in crate::serve) mod authenticator;
 pub(in crate::serve) mod authorized_service;

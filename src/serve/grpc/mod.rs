@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! gRPC adapters, a file per service.
 
 pub(crate) mod graph;
 pub(in crate::serve) mod llm;

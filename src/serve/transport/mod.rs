@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Listeners, connections, TLS certificates and response bodies.
 
 pub(in crate::serve) mod certificate;
 pub(in crate::serve) mod certificate_validity;

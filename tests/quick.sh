@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs the unit tests of the modules with changes since BASE (HEAD), in each package that has any.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+changed=$({ git diff --name-only "${BASE:-HEAD}"; git ls-files --others --exclude-standard; } | sort -u)
+
+# test_changed PACKAGE FOLDER
+test_changed() {
+  local modules
+  modules=$(sed -nE "s|^$2/(.*)\.rs$|\1|p" <<< "$changed" | sed -E 's|/mod$||; s|/|::|g' | grep -vE '^(lib|main|bin)' || true)
+  [ -z "$modules" ] || cargo test --release --package "$1" --lib -- $modules
+}
+
+test_changed vic-protocol crates/protocol/src
+test_changed vic-cli crates/cli/src
+test_changed vic src
