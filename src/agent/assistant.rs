@@ -1,4 +1,4 @@
-//! The door to language models and agents, for whoever asks the daemon.
+//! The daemon's API for language models and agents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,30 +33,30 @@ use crate::machine::{Share, Shares, computing};
 use crate::model::agent::{AgentRequest, BackendKind, Bounds, Override, QUESTION_TIME};
 use crate::model::{Holder, PrivacyMode, Scope};
 
-/// Agents and tasks at work at the same time; a model computes one answer after the other anyway. A key has half of them.
+/// Limit on agents and tasks in progress; a model computes one answer after the other anyway. A key may use half of it.
 const MAX_AT_WORK: usize = 4;
-/// Tools at work for callers that are no agent of ours. Each reads the index or the graph; a model asks for a few at once.
-/// A key has half of them.
+/// Limit on tool calls of callers other than vic's own agents. Each call reads the index or the graph, and a model makes a
+/// few at once. A key may use half of it.
 const MAX_CALLS: usize = 32;
-/// Requests of one key to models that are at work or wait: about half of what the queue before a backend takes.
+/// Limit on a key's model requests in progress or waiting: about half of a backend's queue.
 const MAX_REQUESTS: usize = 16;
-/// Clients that are kept; each is a backend with a model.
+/// Cached clients; each is a backend with a model.
 const MAX_CLIENTS: usize = 32;
-/// Most texts of one call of [`Assistant::embed`], as the contract has it.
+/// Most texts of one call of [`Assistant::embed`], as the API document says.
 const MAX_TEXTS: usize = 2_048;
-/// Bytes of a question.
+/// Most bytes of a question.
 const MAX_QUESTION: usize = 32 << 10;
 
-/// Cheap to clone; what it sees depends on who asks.
+/// Handles model and agent requests of one caller. Cheap to clone.
 #[derive(Clone)]
 pub struct Assistant {
     pub(super) shared: Arc<Shared>,
     scope: Scope,
-    /// Who asks, of whom none takes all places.
+    /// The caller, for fair shares of the limits.
     holder: Holder,
-    /// Whether whoever asks may see what others asked.
+    /// Whether the caller is the owner, who may see the requests of others.
     pub(super) owns: bool,
-    /// Whether whoever asks may name a program to run: only this user, on this machine.
+    /// Whether the caller may name a program to run: only this user, on this machine.
     may_run: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Shared {
 }
 
 impl Assistant {
-    /// Makes the assistant of a daemon. What agents do is kept in `transcripts`, if there are any.
+    /// Makes the assistant of a daemon. Runs of agents are logged to `transcripts`, if given.
     pub fn new(
         config: &Config,
         tools: Arc<dyn Tools>,
@@ -93,19 +93,19 @@ impl Assistant {
         Assistant { shared: Arc::new(shared), scope, holder, owns: false, may_run: false }
     }
 
-    /// The same for a caller who may know of some files only.
+    /// Returns an assistant limited to the files of a scope.
     #[must_use]
     pub fn within(&self, scope: Scope) -> Assistant {
         Assistant { scope, ..self.clone() }
     }
 
-    /// The same for whoever has a key.
+    /// Returns an assistant for the holder of a key.
     #[must_use]
     pub fn held_by(&self, holder: Holder) -> Assistant {
         Assistant { holder, ..self.clone() }
     }
 
-    /// The same for a caller who owns the daemon, or even may name a program to run.
+    /// Returns an assistant with the caller's rights: as the owner, and to name a program.
     #[must_use]
     pub fn for_right(&self, owns: bool, may_run: bool) -> Assistant {
         Assistant { owns, may_run, ..self.clone() }
@@ -114,7 +114,7 @@ impl Assistant {
     /// Turns a question into a query and runs it.
     ///
     /// # Errors
-    /// The backend fails, or no query of it can be run.
+    /// The backend fails, or none of its queries can be run.
     pub async fn ask(&self, question: &str, over: &Override) -> Result<Asked> {
         check_question(question)?;
         let allowed = self.allowed(over.time, QUESTION_TIME)?;
@@ -126,10 +126,10 @@ impl Assistant {
         Ok(asked)
     }
 
-    /// As [`Assistant::ask`], and has the rows told in words.
+    /// Runs [`Assistant::ask`], and describes the rows in words.
     ///
     /// # Errors
-    /// As [`Assistant::ask`].
+    /// See [`Assistant::ask`].
     pub async fn answer(&self, question: &str, over: &Override) -> Result<Answered> {
         check_question(question)?;
         let allowed = self.allowed(over.time, QUESTION_TIME)?;
@@ -141,11 +141,10 @@ impl Assistant {
         Ok(answered)
     }
 
-    /// Lets the reasoner call tools until it answers. The report is written down before it is given.
+    /// Lets the reasoner call tools until it answers. Logs the report before returning it.
     ///
     /// # Errors
-    /// Only what is wrong with the request, or that the report cannot be written down: a reasoner that fails is part of
-    /// the report.
+    /// Only if the request is invalid or the report cannot be logged: the report itself includes a failure of the reasoner.
     pub async fn agent(&self, request: &AgentRequest) -> Result<AgentReport> {
         check_question(&request.question)?;
         let bounds = request.bounds.unwrap_or_default();
@@ -169,16 +168,16 @@ impl Assistant {
         Ok(report)
     }
 
-    /// Does a task of the plugin protocol, as a plugin of another host. A failure is a response with `error`.
+    /// Runs a task of the plugin protocol, with vic as the plugin of another host. A failure is a response with `error`.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is no request of the protocol.
+    /// `InvalidArgument` if it is not a request of the protocol.
     pub async fn plugin(&self, request_json: &str, over: &Override) -> Result<PluginResponse> {
         let request = computing(|| PluginRequest::parse(request_json))?;
         let answered = async {
             let mut choice = self.choice(over)?;
             if choice.backend == BackendKind::Command {
-                // A plugin that is its own host would never come to an end.
+                // A plugin as its own host would never end.
                 choice = Choice { backend: BackendKind::Mock, model: None, command: None };
             }
             let allowed = self.allowed(over.time, PluginLimits::of(&request.task).time)?;
@@ -198,10 +197,10 @@ impl Assistant {
         Ok(answered.await.unwrap_or_else(|error: Error| PluginResponse::failed(&error)))
     }
 
-    /// Has the reasoner add to proposals.
+    /// Lets the reasoner add to proposals.
     ///
     /// # Errors
-    /// The file cannot be meant, or the backend fails.
+    /// The file is invalid, or the backend fails.
     pub async fn augment(
         &self,
         proposals: Value,
@@ -217,10 +216,10 @@ impl Assistant {
         Ok(augmented)
     }
 
-    /// Calls one tool, with checked arguments.
+    /// Calls one tool, with validated arguments.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once when too many are at work, and as the tool says.
+    /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once if too many calls are in progress, and errors of the tool.
     pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
         let _place = self.shared.calls.take(&self.holder, "tools are at work")?;
         let registered = tools::registered(&self.shared.tools, &self.scope)?;
@@ -237,10 +236,10 @@ impl Assistant {
         })
     }
 
-    /// Says what the models of the backend can do. Where it is, its owner alone has to know.
+    /// Returns the capabilities of the backend's models. Only the owner sees the backend's address.
     ///
     /// # Errors
-    /// The backend cannot be asked.
+    /// The backend cannot be reached.
     pub async fn capabilities(&self, over: &Override) -> Result<CapabilitySnapshot> {
         let choice = self.choice(over)?;
         let looked = async { self.client(&choice)?.capabilities(self.mode()).await }.await;
@@ -251,10 +250,10 @@ impl Assistant {
         }
     }
 
-    /// Holds a request against what its model can do, and sends nothing of it.
+    /// Validates a request against the capabilities of its model, without sending it.
     ///
     /// # Errors
-    /// What [`Assistant::stream`] would refuse; the backend cannot be asked.
+    /// Errors that [`Assistant::stream`] would return; the backend cannot be reached.
     pub async fn validate(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<ModelCapability> {
         request.privacy_mode = request.privacy_mode.stricter(self.mode());
         if tools {
@@ -268,10 +267,10 @@ impl Assistant {
         }
     }
 
-    /// Turns texts into vectors by a model of the backend.
+    /// Embeds texts with a model of the backend.
     ///
     /// # Errors
-    /// There are too many texts, or none; the backend does not embed, or fails.
+    /// There are too many texts, or none; the backend cannot embed, or fails.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode, over: &Override) -> Result<Vec<Vec<f32>>> {
         if !(1..=MAX_TEXTS).contains(&texts.len()) {
             let text = format!("`texts` has {}; 1 to {MAX_TEXTS} can be embedded at once", texts.len());
@@ -283,10 +282,11 @@ impl Assistant {
         embedded.map_err(|error| self.told(&choice, error))
     }
 
-    /// Asks a model, and gives its events. With `tools` it may call those of vic, which are run as for whoever asks.
+    /// Sends a request to a model, and returns its events. With `tools` the model may call vic's tools, with the caller's
+    /// rights.
     ///
     /// # Errors
-    /// As [`LlmClient::enqueue`].
+    /// See [`LlmClient::enqueue`].
     pub fn stream(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<LlmStream> {
         request.privacy_mode = request.privacy_mode.stricter(self.mode());
         request.patience.overall = request.patience.overall.min(self.most_time());
@@ -303,7 +303,7 @@ impl Assistant {
         Ok(events.map(told).boxed())
     }
 
-    /// Ends a request by its name, whichever backend it is on.
+    /// Cancels a request by its id, on any backend.
     pub fn cancel(&self, id: &TaskId) -> Cancelled {
         let clients: Vec<LlmClient> = self.clients().values().cloned().collect();
         let ended = clients.iter().any(|it| it.cancel_by_id(id) == Cancelled::Ended);
@@ -327,7 +327,7 @@ impl Assistant {
             return Err(Error::new(ErrorCode::PermissionDenied, "a command can be named only on this machine")
                 .hint("vic llm use command ..., typed by whoever runs the daemon"));
         }
-        // Where it is remembered is a path of the owner's.
+        // The path of the choice file is for the owner only.
         let remembered = Choice::load(&self.shared.config);
         let remembered = remembered.map_err(|error| if self.owns { error } else { Error::new(error.code, UNREADY) });
         remembered?.with(over)
@@ -354,7 +354,7 @@ impl Assistant {
         Ok(if self.owns { reasoner } else { Box::new(Nameless { reasoner, backend: choice.backend }) })
     }
 
-    /// The client of a choice; the same one for the same choice, so that a request can be cancelled by its name.
+    /// Returns the client of a choice. Caches it, so that a later call can cancel a request by its id.
     pub(super) fn client(&self, choice: &Choice) -> Result<LlmClient> {
         self.client_with(choice, None)
     }
@@ -363,7 +363,7 @@ impl Assistant {
         let config = &self.shared.config;
         let model = choice.model_name(config);
         let command = choice.command.as_ref().map(|it| (it.shown(), &it.seal));
-        // Tools see what their caller may see, and no more.
+        // Tools see only the files that their caller may see.
         let caller = tools.as_ref().map(|_| &self.scope);
         let key = format!("{} {model} {command:?} {caller:?}", choice.backend.name());
         let mut clients = self.clients();
@@ -384,7 +384,7 @@ impl Assistant {
             ..LlmClientConfig::default()
         })?;
         if clients.len() >= MAX_CLIENTS {
-            // Requests at work go on; they only lose their names.
+            // Running requests continue; they only cannot be cancelled by id any more.
             clients.clear();
         }
         clients.insert(key, made.clone());

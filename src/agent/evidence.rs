@@ -1,4 +1,4 @@
-//! What results of tools offer to cite: everything in them that has an id, with its text and its place where they say so.
+//! Collects the citable things from tool results: every object with an id, with its text and its place if present.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,54 +8,54 @@ use serde_json::{Map, Value};
 use crate::llm::plugin::TranscriptStep;
 use crate::model::Anchor;
 
-/// Fields that name a thing.
+/// Fields with a name of a thing.
 const IDS: [&str; 10] =
     ["citation", "chunk", "chunk_id", "id", "proposal_id", "uuid", "semantic_id", "name", "absolute_path", "path"];
-/// Fields that hold the text of a thing.
+/// Fields with the text of a thing.
 const TEXTS: [&str; 5] = ["text", "excerpt", "snippet", "quote", "body"];
-/// Nothing is looked for deeper than this.
+/// Nesting depth limit of the search.
 const DEPTH: usize = 12;
 
-/// One thing that can be cited.
+/// A citable thing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
-    /// What it is called in an answer.
+    /// Its name in an answer.
     pub(super) id: String,
     /// Its text, if it has any.
     pub(super) text: String,
-    /// Absolute path of the file that it stands in.
+    /// Absolute path of its file.
     pub(super) path: Option<String>,
-    /// Where it stands there.
+    /// Its place in the file.
     pub(super) anchor: Anchor,
 }
 
-/// Everything that can be cited, by every name that it has, and the same in the order of the results.
+/// All citable things by each of their names, and those with a text in result order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offered {
     by_name: BTreeMap<String, Evidence>,
-    /// Those with a text, each once.
+    /// The things with a text, each once.
     pub(super) texts: Vec<Evidence>,
-    /// Their ids.
+    /// The ids of `texts`.
     shown: HashSet<String>,
 }
 
 impl Offered {
-    /// Reads a transcript.
+    /// Collects the citable things of a transcript.
     pub(super) fn of(transcript: &[TranscriptStep]) -> Offered {
         let mut offered = Offered::default();
-        // What a refused call was told is no evidence.
+        // The error of a rejected call is not evidence.
         for step in transcript.iter().filter(|it| it.result.get("error").is_none()) {
             offered.read(&step.result, 0);
         }
         offered
     }
 
-    /// Says whether there is nothing to cite.
+    /// Returns whether there is nothing to cite.
     pub(super) fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// What a citation names.
+    /// Returns the thing that a citation names.
     pub(super) fn get(&self, citation: &str) -> Option<&Evidence> {
         self.by_name.get(citation.trim())
     }
@@ -76,7 +76,7 @@ impl Offered {
         let names = names(map);
         let Some(id) = names.first().cloned() else { return };
         let text = TEXTS.iter().find_map(|it| map.get(*it)?.as_str()).unwrap_or_default().to_string();
-        // Some tools call the absolute path just that, others `path`, which elsewhere is relative.
+        // Some tools call the absolute path `absolute_path`, others `path`, which elsewhere is relative.
         let path =
             ["absolute_path", "path"].iter().find_map(|it| map.get(*it)?.as_str().filter(|it| it.starts_with('/')));
         let path = path.map(String::from);
@@ -87,7 +87,7 @@ impl Offered {
         }
         for name in names {
             let known = self.by_name.entry(name).or_insert_with(|| evidence.clone());
-            // The same thing may be named first and shown later.
+            // A thing may be named first, and come with its text later.
             if known.path.is_none() && evidence.path.is_some() || known.text.is_empty() && !evidence.text.is_empty() {
                 *known = evidence.clone();
             }
@@ -95,7 +95,7 @@ impl Offered {
     }
 }
 
-/// Every name of an object, the best to cite first.
+/// Returns every name of an object, the best for a citation first.
 fn names(map: &Map<String, Value>) -> Vec<String> {
     let mut names = Vec::new();
     let kind = ["entity_type", "type"].iter().find_map(|it| map.get(*it)?.as_str());
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_has_an_id_can_be_cited_and_nothing_else() {
+    fn only_things_with_an_id_can_be_cited() {
         let step = |result| TranscriptStep { tool: "t".into(), args: json!({}), result };
         let offered = Offered::of(&[
             step(json!({ "hits": [{ "citation": "notes.md, line 3", "text": "31 kg", "absolute_path": "/w/notes.md",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_of_very_many_texts_is_read_once() {
+    fn huge_transcript_is_collected_in_linear_time() {
         let hits: Vec<Value> =
             (0..200_000).map(|it| json!({ "id": format!("a rather long id {it}"), "text": "x" })).collect();
         let step = TranscriptStep { tool: "t".into(), args: json!({}), result: json!({ "hits": [hits, hits] }) };

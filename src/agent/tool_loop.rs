@@ -1,9 +1,8 @@
-//! The loop of an agent: the reasoner names a tool, vic runs it, until the reasoner answers or a bound is reached.
+//! The agent loop: the reasoner names a tool and vic runs it, until the reasoner answers or a limit is reached.
 //!
-//! Before the first step vic itself looks at the whole (`db_summary`) and searches for the question (`semantic_search`). An
-//! answer has to cite what tools gave; one that does not is sent back once. When there is no answer in the end, the best
-//! passages that were found are quoted instead, and the report says why. That nothing was found is an ending of its own:
-//! then nothing is said but that.
+//! Before the first step vic itself calls `db_summary` and searches for the question (`semantic_search`). An answer must
+//! cite results of tools; an uncited answer is sent back once. If there is no answer in the end, the report quotes the best
+//! passages instead, and says why. If nothing was found, it says only that.
 
 use std::time::Instant;
 
@@ -25,24 +24,24 @@ use crate::model::Scope;
 use crate::model::agent::Bounds;
 use crate::model::llm::tool::{ToolError, ToolFault};
 
-/// The tool that tells what there is.
+/// The tool that summarises the database.
 pub(super) const SUMMARY: &str = "db_summary";
-/// Under this name an answer that was sent back stands in the transcript.
+/// Name of a rejected answer in the transcript.
 const SENT_BACK: &str = "final_answer";
-/// Failed steps in a row after which nothing more is to be expected.
+/// Failed steps in a row that end the loop.
 const FAILURES: u32 = 3;
-/// How often the same call may be made.
+/// Most repetitions of the same call.
 const REPEATS: usize = 2;
 
 /// How a loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The reasoner answered, and the answer stands on what it cites.
+    /// The reasoner answered with at least one verified citation.
     Answered,
     /// The tools found nothing, or nothing that answers the question.
     NothingFound,
-    /// It answered without a citation that stands.
+    /// It answered without a verified citation.
     Uncited,
     /// Too many steps.
     Steps,
@@ -50,7 +49,7 @@ pub enum Ending {
     Time,
     /// Too many tokens.
     Tokens,
-    /// The same calls again and again, or none that could be run.
+    /// The reasoner repeated its calls, or made only calls that could not run.
     Stuck,
     /// The reasoner failed.
     Failed,
@@ -67,36 +66,36 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
-/// What an agent did.
+/// The report of an agent run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentReport {
     /// The question.
     pub question: String,
     /// The answer, as plain text.
     pub answer: String,
-    /// What it rests on; every one stands.
+    /// The verified citations.
     pub citations: Vec<Cited>,
     /// Queries that were run, as the reasoner names them.
     pub queries: Vec<String>,
-    /// What is worth knowing, and what went wrong.
+    /// Notes for the caller, including problems.
     pub notes: Vec<String>,
-    /// How it ended.
+    /// How the run ended.
     pub ended: Ending,
     /// What went wrong, when it ended with [`Ending::Failed`].
     pub error: Option<Problem>,
-    /// Who reasoned.
+    /// Name of the reasoner.
     pub model: String,
-    /// Steps of the reasoner.
+    /// Number of reasoner steps.
     pub steps: u32,
     /// Tokens sent and received, estimated.
     pub tokens: u64,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub elapsed_ms: u64,
-    /// Every call with its result, those before the first step among them.
+    /// Every call with its result, including the prefetch.
     pub transcript: Vec<TranscriptStep>,
 }
 
-/// A loop under way.
+/// A running loop.
 pub(super) struct ToolLoop<'a> {
     pub(super) reasoner: &'a dyn Reasoner,
     pub(super) model: Option<String>,
@@ -106,7 +105,7 @@ pub(super) struct ToolLoop<'a> {
     pub(super) bounds: Bounds,
 }
 
-/// What a loop has come to.
+/// The state of a loop.
 struct State {
     question: String,
     offers: Vec<ToolOffer>,
@@ -121,18 +120,18 @@ struct State {
     begun: Instant,
 }
 
-/// What a step led to.
+/// The outcome of a step.
 enum Next {
     /// The next step.
     Step,
-    /// An answer that stands.
+    /// A verified answer.
     Answer(FinalAnswer, Vec<Cited>),
-    /// The end without one.
+    /// The end without an answer.
     End(Ending),
 }
 
 impl ToolLoop<'_> {
-    /// Runs to the end.
+    /// Runs the loop to its end.
     pub(super) async fn run(&self, question: &str) -> AgentReport {
         let mut state = State {
             question: question.into(),
@@ -177,7 +176,7 @@ impl ToolLoop<'_> {
         }
     }
 
-    /// What every question needs is looked up before the reasoner is asked.
+    /// Calls the tools that every question needs, before the first step.
     async fn prefetch(&self, state: &mut State) {
         if self.tools.has(SUMMARY) {
             let summary = self.call(state, SUMMARY, json!({})).await;
@@ -187,7 +186,7 @@ impl ToolLoop<'_> {
             let query = json!({ "query": state.question });
             self.call(state, stub::SEARCH, query).await;
         }
-        // These were not the reasoner's steps.
+        // The prefetch does not count as steps.
         state.failures = 0;
     }
 
@@ -214,7 +213,7 @@ impl ToolLoop<'_> {
         }
     }
 
-    /// Asks for the next step, with as much of the transcript as there is room for.
+    /// Asks for the next step, with as much of the transcript as fits.
     async fn think(&self, state: &mut State) -> Result<PluginResponse> {
         let task = PluginTask::ToolLoopStep {
             question: state.question.clone(),
@@ -224,13 +223,13 @@ impl ToolLoop<'_> {
         };
         let (request, cuts) = room::fitted(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
         state.tokens += limits::tokens(&request);
-        // The same is missing in many steps, and said once.
+        // The same cut may occur in many steps, and is noted once.
         let new: Vec<String> = cuts.into_iter().map(String::from).filter(|it| !state.notes.contains(it)).collect();
         state.notes.extend(new);
         self.reasoner.think(&request).await
     }
 
-    /// Runs a call, if it is one that may be made and was not made already.
+    /// Runs a call, unless it repeats an earlier one too often.
     async fn obey(&self, state: &mut State, call: ToolInvocation) -> Next {
         let same = |it: &&TranscriptStep| it.tool == call.name && it.args == call.args;
         if state.transcript.iter().filter(same).count() >= REPEATS {
@@ -259,7 +258,7 @@ impl ToolLoop<'_> {
         result
     }
 
-    /// Looks at what an answer rests on. One without anything is sent back once.
+    /// Verifies the citations of an answer. An uncited answer is sent back once.
     async fn judge(&self, state: &mut State, answer: FinalAnswer) -> Next {
         let offered = Offered::of(&state.transcript);
         let (cited, fallen) = citations::check(&answer.citations, &offered, self.witness, self.scope).await;
@@ -270,7 +269,7 @@ impl ToolLoop<'_> {
         if !cited.is_empty() {
             return Next::Answer(answer, cited);
         }
-        // What it says without anything to say it from is its own invention.
+        // Without any finding, an answer is made up.
         if stub::is_nothing(&answer) || found_nothing(&state.transcript) {
             return Next::End(Ending::NothingFound);
         }
@@ -284,7 +283,7 @@ impl ToolLoop<'_> {
         Next::Step
     }
 
-    /// The best passages instead of an answer.
+    /// Reports the best passages instead of an answer.
     async fn without_answer(&self, mut state: State, ending: Ending) -> AgentReport {
         if ending == Ending::NothingFound {
             return self.report(state, stub::nothing(), Vec::new(), ending);
@@ -325,7 +324,7 @@ impl ToolLoop<'_> {
     }
 }
 
-/// Says whether no tool gave anything that could be cited. What there is at all is no finding.
+/// Returns whether no tool returned anything citable. The summary does not count.
 fn found_nothing(transcript: &[TranscriptStep]) -> bool {
     let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY).cloned().collect();
     Offered::of(&found).is_empty()
@@ -343,7 +342,7 @@ fn told(error: &Error) -> String {
     }
 }
 
-/// Only what a caller of [`ToolLoop::run`] may want to fail on.
+/// Checks that a question is not empty, before [`ToolLoop::run`].
 pub(super) fn check(question: &str) -> Result<()> {
     match question.trim().is_empty() {
         true => Err(Error::invalid("the question is empty").hint("vic llm agent \"who signed the contract?\"")),
