@@ -1,4 +1,4 @@
-//! `vic ask`: a question, and its answer for people or programs.
+//! `vic ask`: prints the answer to a question for people or programs.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
 use vic_protocol::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, SearchHit};
 
-/// Lines of an excerpt that are shown; the rest is in the JSON and in the file.
+/// Most lines of a printed excerpt; the JSON and the file have the rest.
 const EXCERPT_LINES: usize = 6;
 
 /// Arguments of `vic ask`.
@@ -22,25 +22,25 @@ pub(crate) struct Args {
     /// The question, in plain words
     #[arg(required = true)]
     question: Vec<String>,
-    /// Only below this folder
+    /// Search only below this folder
     #[arg(long)]
     root: Option<PathBuf>,
     /// Most files in the answer
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// How the answer is printed; without it human on a terminal, else json
+    /// Output format [default: human on a terminal, else json]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Print the quotes, then path, place and passage, in as few characters as possible
+    /// Print the quotes, then path, place and passage of each hit, in as few characters as possible
     #[arg(long, conflicts_with_all = ["format", "explain"])]
     compact: bool,
-    /// Most characters of the compact form
+    /// Most characters of the compact output
     #[arg(long, value_name = "N", requires = "compact", default_value_t = compact::MAX_CHARS)]
     max_chars: usize,
     /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
     #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
     privacy_mode: Option<PrivacyMode>,
-    /// Tell every leg's rank and score for each hit
+    /// Print rank and score in both legs for each hit
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(crate) fn print(response: &AskResponse, format: Format, printer: &mut Printe
     }
 }
 
-/// The answer for people, made safe for a terminal.
+/// Formats the answer for people, safe for a terminal.
 fn human(response: &AskResponse, styled: bool) -> String {
     let mut out = String::new();
     if let Some(summary) = response.answer_summary.as_deref().filter(|it| !it.trim().is_empty()) {
@@ -132,7 +132,7 @@ fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     }
 }
 
-/// Every number behind a score, in one paragraph.
+/// Formats all values behind a score in one paragraph.
 fn explained(explain: &serde_json::Value) -> String {
     let number = |it: &serde_json::Value| it.as_f64().map_or("none".to_string(), |it| format!("{it:.3}"));
     let leg = |name: &str, value: &str| match &explain[name] {
@@ -151,7 +151,7 @@ fn explained(explain: &serde_json::Value) -> String {
     )
 }
 
-/// Where the passage of a hit stands, in words; empty when its format has no places.
+/// Returns the place of a hit's passage in words; empty if its format has no places.
 fn place(hit: &SearchHit) -> String {
     let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     text::visible(&anchor.place()).into_owned()
@@ -181,7 +181,7 @@ mod tests {
     use vic_protocol::model::samples;
 
     #[test]
-    fn an_answer_reads_like_this() {
+    fn answer_is_formatted_for_people() {
         let expected = "\
 Ada signed it.
 
@@ -196,7 +196,7 @@ warning: 2 files are still to be read
     }
 
     #[test]
-    fn an_explained_hit_shows_the_numbers_of_both_legs() {
+    fn explained_hit_shows_values_of_both_legs() {
         let mut answer = samples::answer("x");
         let explain = serde_json::json!({
             "formula": "f", "keyword": { "rank": 1, "bm25": 7.5 }, "vector": null, "similarity": 0.25, "moved": null,
@@ -210,7 +210,7 @@ warning: 2 files are still to be read
     }
 
     #[test]
-    fn an_answer_without_hits_says_so() {
+    fn answer_without_hits_prints_nothing_found() {
         let empty = AskResponse {
             hits: vec![],
             answer_summary: None,
@@ -223,7 +223,7 @@ warning: 2 files are still to be read
     }
 
     #[test]
-    fn files_cannot_write_to_the_terminal() {
+    fn control_characters_in_hits_are_escaped() {
         let mut answer = samples::answer("x");
         let hit = &mut answer.hits[0];
         for field in [&mut hit.path, &mut hit.excerpt, &mut hit.reasoning, &mut hit.tier] {

@@ -1,4 +1,4 @@
-//! `vic audit`: what was sent to other machines, or refused, and what agents did.
+//! `vic audit`: lists requests to other machines, sent or refused, and runs of agents.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -13,17 +13,17 @@ use vic_protocol::model::{AgentRun, AuditRecord};
 /// Arguments of `vic audit`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Most requests, newest first
+    /// Most entries, newest first
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// What agents did instead: when, what they were asked, how it ended. Keys in questions are blacked out (VIC_REDACT)
+    /// List runs of agents instead: time, question and ending. Keys in questions are blacked out (VIC_REDACT)
     #[arg(long)]
     agents: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     if args.agents {
@@ -47,13 +47,13 @@ async fn agents(client: &Client, args: &Args, printer: &mut Printer) -> Result<(
     }
 }
 
-/// When, in UTC.
+/// Formats a time in UTC.
 fn told_time(time_ms: i64) -> String {
     let time = DateTime::<Utc>::from_timestamp_millis(time_ms);
     time.map(|it| it.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
-/// What an agent did in one line.
+/// Formats an agent run in one line.
 fn run_line(it: &AgentRun) -> String {
     format!(
         "{}  {:<13}  {:>9}  {:>8}  {}  ({})",
@@ -66,7 +66,7 @@ fn run_line(it: &AgentRun) -> String {
     )
 }
 
-/// One request in one line.
+/// Formats a request in one line.
 fn line(record: &AuditRecord) -> String {
     format!(
         "{}  {:<7}  {:>10}  {:<10}  {:<18}  {}",
@@ -85,7 +85,7 @@ mod tests {
     use vic_protocol::model::PrivacyMode;
 
     #[test]
-    fn what_an_agent_did_reads_like_this() {
+    fn agent_run_is_formatted_in_one_line() {
         let run = AgentRun {
             time_ms: 1_700_000_000_000,
             model: "mock".into(),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_reads_like_this() {
+    fn request_is_formatted_in_one_line() {
         let mut record = AuditRecord {
             time_ms: 1_700_000_000_000,
             destination: "https://models.example.com:443".into(),

@@ -1,4 +1,4 @@
-//! `vic bridge`: where the HTTP bridge is, after starting the daemon that serves it when none runs.
+//! `vic bridge`: prints the address of the HTTP bridge. Starts the daemon if none runs.
 
 use std::path::PathBuf;
 
@@ -18,13 +18,13 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// What a program needs to talk to the bridge. The key itself is not shown.
+/// The data that a program needs to use the bridge. The key itself is not shown.
 #[derive(Debug, Serialize)]
 struct Address {
     url: String,
     pid: u32,
     auth_enabled: bool,
-    /// The file with the key; none when it is the one of VIC_BRIDGE_API_KEY, or when none is asked for.
+    /// The file with the key; none if VIC_BRIDGE_API_KEY holds the key, or if no key is needed.
     key_file: Option<PathBuf>,
     curl: String,
 }
@@ -63,7 +63,7 @@ fn address(status: &Status, config: &Config) -> Address {
     Address { url, pid: status.pid, auth_enabled: status.auth_enabled, key_file, curl }
 }
 
-/// A word as a shell takes it literally, also within double quotes around a command.
+/// Quotes a word for a shell, also inside a double-quoted command substitution.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_to_type_names_the_key_and_never_shows_it() {
+    fn curl_line_refers_to_key_without_showing_it() {
         let open = check(false, &[]);
         assert_eq!(open.curl, "curl -s http://127.0.0.1:8765/v1/ask -d '{\"query\": \"who signed the contract?\"}'");
         let own = check(true, &[]);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_certificate_the_scheme_is_https() {
+    fn certificate_makes_scheme_https() {
         let address = check(true, &[("VIC_BRIDGE_TLS_CERT", "/c"), ("VIC_BRIDGE_TLS_KEY", "/k")]);
         assert_eq!(address.url, "https://127.0.0.1:8765");
     }

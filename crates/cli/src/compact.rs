@@ -1,5 +1,5 @@
-//! The short form of an answer, for programs and models that pay for every character: the quotes, then path, place and passage
-//! of each hit, without scores, colours and blank lines.
+//! Compact output of an answer, for programs and models that pay per character: the quotes, then path, place and passage of
+//! each hit, without scores, colours and blank lines.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use crate::text;
 use vic_protocol::model::{Anchor, AnswerOutcome, AskResponse, SearchHit};
 
-/// Characters that are printed unless the caller says otherwise.
+/// Default limit in characters.
 pub(crate) const MAX_CHARS: usize = 1_500;
-/// Characters of one passage.
+/// Most characters of one passage.
 const PASSAGE_CHARS: usize = 300;
-/// Hits below an answer, which are named and not shown.
+/// Most further hits that are only named, below an answer.
 const NAMED_HITS: usize = 2;
 
-/// Writes an answer in at most so many characters.
+/// Formats an answer in at most `max_chars` characters.
 pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
     let mut lines = Vec::new();
     let answer = response.answer.as_ref();
@@ -36,7 +36,7 @@ pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
         }
     }
     if is_answered {
-        // The quotes name their places: only further files are news.
+        // The quotes name their places, so only other files are new.
         let quoted = answer.map_or(0, |it| it.quotes.len());
         lines = lines.drain(..quoted).chain(further(response)).collect();
     }
@@ -44,7 +44,7 @@ pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
     joined(&lines, max_chars)
 }
 
-/// The next best files that no quote comes from.
+/// Returns the next best files without a quote.
 fn further(response: &AskResponse) -> Vec<String> {
     let quoted = |number: usize| {
         let quotes = response.answer.iter().flat_map(|it| &it.quotes);
@@ -85,7 +85,7 @@ fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// The lines that fit, and a last one that says how many do not.
+/// Joins the lines that fit, and adds the number of lines that do not.
 fn joined(lines: &[String], max_chars: usize) -> String {
     let mut out = String::new();
     let mut left = max_chars;
@@ -113,7 +113,7 @@ mod tests {
     use vic_protocol::model::samples;
 
     #[test]
-    fn an_answer_is_its_quotes_with_their_places() {
+    fn compact_answer_is_its_quotes_with_places() {
         let response = samples::answer("x");
         let expected = "The budget of the harbour project was signed by Ada on Monday. (notes/plan.md, lines 3-5)\n\
                         warning: 2 files are still to be read\n";
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_each_hit_has_its_passage() {
+    fn unanswered_question_lists_passages_of_hits() {
         let mut response = samples::answer("x");
         if let Some(answer) = &mut response.answer {
             answer.outcome = AnswerOutcome::Nothing;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_on_characters_holds() {
+    fn compact_respects_max_chars() {
         let mut response = samples::answer("x");
         response.answer = None;
         response.hits = vec![response.hits[0].clone(); 50];

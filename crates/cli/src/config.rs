@@ -1,4 +1,4 @@
-//! `vic config`: every setting, what it is and where it came from. Needs no daemon.
+//! `vic config`: prints every setting with its value and origin. Needs no daemon.
 
 use crate::output::{Format, FormatArgs, Printer, note};
 use crate::text;
@@ -14,16 +14,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Prints every variable with its value and where that came from; keys only as set or not set
+    /// Prints every variable with its value and origin; keys only as set or not set
     Show {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Prints a config.toml in which every key stands, commented out
+    /// Prints a config.toml with every key, commented out
     Template,
 }
 
-/// Prints.
+/// Runs the command.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Show { output } => {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     }
 }
 
-/// One setting in one line.
+/// Formats a setting in one line.
 fn line(setting: &Setting) -> String {
     let origin = match setting.origin {
         Origin::Environment => "environment",
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_reads_like_this() {
+    fn setting_is_formatted_in_one_line() {
         let setting = Setting {
             name: "VIC_WORKERS",
             key: "workers".into(),

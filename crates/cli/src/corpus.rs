@@ -1,5 +1,5 @@
-//! `vic corpus`: the verbs of the contract. Which words a verb takes, and what they hold, the registry says; the envelope is
-//! printed as it comes.
+//! `vic corpus`: calls the verbs of the corpus contract. The registry defines the words of a verb and their types; the reply
+//! envelope is printed unchanged.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,12 +26,12 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Says whether the answer is known here.
+    /// Returns whether the call needs no daemon.
     pub(crate) fn needs_no_daemon(&self) -> bool {
         matches!(self.words[0].as_str(), "help" | "schema") || self.asks_for_help()
     }
 
-    /// The words, for a command that `vicd` runs.
+    /// Returns the words for a command of `vicd`.
     pub(crate) fn passed_on(&self) -> engine::Args {
         engine::Args { arguments: self.words.iter().map(OsString::from).collect() }
     }
@@ -41,27 +41,27 @@ impl Args {
     }
 }
 
-/// Asks, and prints the envelope.
+/// Runs the command and prints the envelope.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let call = call(&args.words)?;
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
     print(&reply, printer)
 }
 
-/// Prints a reply as it is. A refusal is an answer like any other; beside it there is only the exit code.
+/// Prints a reply unchanged. A refusal is a reply too; only the exit code differs.
 pub(crate) fn print(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
     printer.exit_code = reply.refused.map_or(0, ErrorCode::exit_code);
     let text = if printer.terminal { visible_json(&reply.text) } else { reply.text.as_str().into() };
     printer.line(text.trim_end_matches('\n'))
 }
 
-/// Words to a call: the values take the type that the registry gives their field.
+/// Parses words into a call. Values get the type of their field in the registry.
 pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
     let verb = words[0].clone();
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
     if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
-        // It has no forms: what stands there is what is to be brought in.
+        // INGEST has no forms: its words are the paths to ingest.
         let paths: Vec<Value> = typed_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
         if !paths.is_empty() {
             request.insert("paths".into(), paths.into());
@@ -83,7 +83,7 @@ pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
     Ok(CorpusCall { verb, request })
 }
 
-/// A list may be given in several options; nothing else may be given twice.
+/// Adds a field. A list may be split over several options; other fields may occur only once.
 fn add(request: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
     match (request.get_mut(&name), value) {
         (None, value) => {
@@ -95,14 +95,14 @@ fn add(request: &mut Map<String, Value>, name: String, value: Value) -> Result<(
     Ok(())
 }
 
-/// The field of a name, as far as the registry knows it.
+/// Returns the registry's field of a name, if there is one.
 fn field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
     let verb = verbs::verb(verb)?;
     let form = verb.forms.iter().find(|it| Some(it.name) == form).or(verb.forms.first())?;
     Verb::fields(form).find(|it| it.name == name)
 }
 
-/// A value of the kind of its field. What does not fit goes as it is: the validator says what is wrong with it.
+/// Converts a value to the kind of its field. A value that does not fit passes unchanged, and the validator reports it.
 fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     let Some(value) = value else { return Ok(Value::Bool(true)) };
     let Some(field) = field else { return Ok(Value::String(value)) };
@@ -120,7 +120,7 @@ fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     })
 }
 
-/// The items of a list with commas between; an address and a path may have commas of their own.
+/// Splits a list at commas; a URL or an existing path may contain commas itself.
 fn items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
     let is_one = match field.name {
         "paths" => Path::new(value).exists(),
@@ -130,25 +130,25 @@ fn items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
     value.split(move |it| it == ',' && !is_one)
 }
 
-/// Paths as they were typed, made absolute, because the daemon works elsewhere.
+/// Makes typed paths absolute, because the daemon has another working directory.
 fn typed_paths<'w>(words: impl Iterator<Item = &'w String>) -> Result<Vec<Value>> {
     words.map(|it| path(it)).collect()
 }
 
-/// The same of a list of JSON. What is no text goes as it is.
+/// Makes the paths in a JSON list absolute. Other values pass unchanged.
 fn resolved(list: Vec<Value>) -> Result<Vec<Value>> {
     list.into_iter().map(|it| it.as_str().map(path).transpose().map(|found| found.unwrap_or(it.clone()))).collect()
 }
 
 fn path(text: &str) -> Result<Value> {
     if text.trim().is_empty() {
-        // The working directory would be a surprise.
+        // An empty path must not become the working directory.
         return Ok(Value::String(text.into()));
     }
     Ok(Value::String(values::absolute(Path::new(text))?))
 }
 
-/// An item of a list.
+/// Converts an item of a list.
 fn item(field: &Field, text: &str) -> Result<Value> {
     if field.name == "paths" {
         return path(text);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_the_document_become_requests() {
+    fn documented_forms_become_requests() {
         check(
             "extract --session 4 --schema=Table --format=csv",
             "extract",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_or_no_object_is_said() {
+    fn invalid_or_repeated_option_is_rejected() {
         for line in ["extract schema Code", "query --filter=a --filter=b"] {
             let words: Vec<String> = line.split(' ').map(String::from).collect();
             assert!(call(&words).is_err(), "{line}");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_parted_at_commas_or_given_in_several_options() {
+    fn lists_split_at_commas_or_over_options() {
         check(
             "ingest --urls=http://e/a,http://e/b --urls=http://e/c?d=1,2",
             "ingest",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_typed_behind_ingest_and_hold_where_they_are_typed() {
+    fn ingest_paths_resolve_against_working_directory() {
         let here = std::env::current_dir().unwrap().canonicalize().unwrap();
         let src = here.join("src");
         check("ingest src", "ingest", json!({"paths": [src]}));

@@ -1,4 +1,4 @@
-//! `vic daemon`: starts, stops and inspects `vicd`. Only here is a command content without a daemon.
+//! `vic daemon`: starts, stops and inspects `vicd`. The other commands start a daemon if none runs.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use vic_protocol::config::Config;
 use vic_protocol::data_dir::lock;
 use vic_protocol::error::{Error, ErrorCode, Result};
 
-/// How long a daemon may take to end: its requests have 10 seconds, then the store is closed.
+/// Time for a daemon to stop: its requests have 10 seconds, then it closes the store.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a daemon may take to hear that it is to end.
+/// Timeout of the shutdown request.
 const HEARS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Pause between two looks at whether it still runs.
+/// Interval between two checks of the lock.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Arguments of `vic daemon`.
@@ -32,11 +32,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Starts the daemon in the background, unless it runs
+    /// Starts the daemon in the background, unless it already runs
     Start,
-    /// Ends the daemon and waits until it is gone
+    /// Stops the daemon and waits for its end
     Stop,
-    /// Says whether the daemon runs
+    /// Prints whether the daemon runs
     Status {
         #[command(flatten)]
         output: FormatArgs,
@@ -45,7 +45,7 @@ enum Command {
     Run,
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Start => {
@@ -71,20 +71,20 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::Run => {
             let mut command = client::vicd_command(config);
             let program = PathBuf::from(command.get_program());
-            // Returns only when it could not be started.
+            // Returns only if the program cannot be started.
             Err(Error::io("start", &program, &command.exec()))
         }
     }
 }
 
-/// A daemon that cannot be talked to.
+/// The status of a daemon without a usable socket.
 #[derive(Debug, Serialize)]
 struct Unreachable {
     pid: u32,
     reachable: bool,
 }
 
-/// Says of a daemon that nobody can talk to whether it runs all the same: its lock tells.
+/// Reports a daemon without a usable socket. Its lock shows whether it runs.
 fn unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let Some(pid) = lock::holder(config) else { return Err(error) };
     match output.format {
@@ -95,17 +95,17 @@ fn unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut 
     }
 }
 
-/// Ends the daemon. One that does not run is as good as ended.
+/// Stops the daemon. Succeeds if none runs.
 async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
-    // Not as it says itself: one that hangs says nothing, and one that has ended is still a process where whoever began it
-    // has not asked for its end. Its lock tells.
+    // Waits for the lock, not for an answer or the process: a hung daemon does not answer, and an ended daemon stays a
+    // zombie process until its parent reaps it.
     let holder = lock::holder(config);
     let told = async { Client::connect(config).await?.shutdown().await };
     match tokio::time::timeout(HEARS_WITHIN, told).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.code != ErrorCode::Unavailable => return Err(error),
         _ if holder.is_none() => return printer.line("vicd was not running"),
-        // Without its socket, and too busy to listen, it hears signals.
+        // Without a socket, or too busy to answer, the daemon still handles signals.
         _ => signal(holder)?,
     }
     let deadline = Instant::now() + STOP_TIMEOUT;

@@ -1,6 +1,6 @@
-//! `vic demo`: a sample warehouse, a daemon of its own, and a few questions through every tier.
+//! `vic demo`: indexes a sample warehouse with a daemon of its own, and asks a few questions through every tier.
 //!
-//! Everything lies in the folder `demo` of the data directory: the user's own index is not touched.
+//! All files are in the folder `demo` of the data directory: the user's own index is not touched.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use vic_protocol::data_dir::directory;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::{AskRequest, AskResponse, IndexRequest};
 
-/// The sample warehouse, as it lies in the project.
+/// The sample warehouse of the source tree.
 static SAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../data");
 
-/// Questions, and what each shows.
+/// Questions, and the feature that each shows.
 const QUESTIONS: &[(&str, &str)] = &[
     ("ext:pdf path:Contracts", "L0: names, dates and sizes alone"),
     ("Who keeps the spare key of the Cinder Bay hut?", "L1: words and meaning"),
@@ -35,12 +35,12 @@ pub(crate) struct Args {
     /// Read and embed every sample file again
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// Ask at once, of what an earlier demo has indexed
+    /// Skip indexing, and ask about the sample of an earlier demo
     #[arg(long)]
     quick: bool,
 }
 
-/// Seeds, indexes, asks, and ends the daemon again.
+/// Writes the sample, indexes it, asks the questions, and stops the daemon.
 pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Result<()> {
     let config = own(users);
     let warehouse = config.data_dir.with_file_name("warehouse");
@@ -50,12 +50,12 @@ pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Re
     printer.flush()?;
     let client = Client::connect_or_start(&config).await?;
     let shown = show(&args, &client, &warehouse, printer).await;
-    // The demo leaves nothing running, whatever became of it.
+    // Stops the demo's daemon after a failure as well.
     let stopped = client.shutdown().await;
     shown.and(stopped)
 }
 
-/// The configuration of the demo's own daemon, whose folder nobody else uses.
+/// Returns the configuration of the demo's daemon, with a data directory of its own.
 fn own(config: &Config) -> Config {
     let data_dir = config.data_dir.join("demo").join("state");
     Config {
@@ -116,7 +116,7 @@ async fn index(full: bool, client: &Client, warehouse: &Path, printer: &mut Prin
     printer.flush()
 }
 
-/// A question and the best of its answer, made safe for a terminal.
+/// Formats a question and the best part of its answer, safe for a terminal.
 fn told(question: &str, shows: &str, response: &AskResponse) -> String {
     let mut out = format!("\n$ vic ask \"{question}\"   ({shows})\n");
     if let Some(summary) = &response.answer_summary {

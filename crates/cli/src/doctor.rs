@@ -1,5 +1,5 @@
-//! `vic doctor`: looks at everything that vic keeps, and sets right what it may. `vicd doctor` does the work: it knows the
-//! store and the models, and no daemon has to run.
+//! `vic doctor`: checks all data of vic, and repairs it with `--fix`. `vicd doctor` does the work, because it has the store
+//! and the models; no daemon has to run.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,14 +14,14 @@ use vic_protocol::model::{Check, DoctorReport};
 /// Arguments of `vic doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Mend what can be mended; no daemon may run
+    /// Repair the problems that can be repaired; no daemon may run
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Looks, and prints. Fails with exit code 10 when a problem is left.
+/// Runs the command. Fails with exit code 10 if a problem remains.
 pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut command = client::vicd_command(config);
     command.arg("doctor").args(args.fix.then_some("--fix")).stdin(Stdio::null()).stderr(Stdio::piped());
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result
     Err(Error::new(ErrorCode::DataLoss, "not everything is as it should be").hint("each problem above names its cure"))
 }
 
-/// A check in one line, and its cure in another.
+/// Formats a check in one line, and its remedy in another.
 fn lines(check: &Check) -> String {
     let first = format!("{:<8} {:<18} {}\n", check.health.name(), check.name, text::visible(&check.finding));
     match &check.cure {
@@ -50,7 +50,7 @@ fn lines(check: &Check) -> String {
     }
 }
 
-/// The error that `vicd` ended with.
+/// Returns the error that `vicd` reported.
 fn failure(output: &std::process::Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     client::last_error(&said, output.status.code()).unwrap_or_else(|| Error::internal(said.trim()))
@@ -62,7 +62,7 @@ mod tests {
     use vic_protocol::model::Health;
 
     #[test]
-    fn a_check_reads_like_this() {
+    fn check_is_formatted_with_its_remedy() {
         let check = Check {
             name: "catalog".into(),
             health: Health::Problem,

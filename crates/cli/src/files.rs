@@ -1,4 +1,4 @@
-//! `vic files`: files by metadata and state.
+//! `vic files`: lists files by metadata and state.
 
 use std::path::PathBuf;
 
@@ -13,23 +13,23 @@ use vic_protocol::config::Config;
 use vic_protocol::error::Result;
 use vic_protocol::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState, path_of, printed};
 
-/// Files asked for at once: small enough to show the first at once, large enough that a million takes a thousand calls.
+/// Files per request: few enough to show the first at once, and enough that a million files take only a thousand requests.
 const PAGE: u64 = 1_000;
 
 /// Arguments of `vic files`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Words that the name must contain, in any case
+    /// Words in the file name, in any case
     words: Vec<String>,
-    /// Only below this folder
+    /// List only files below this folder
     #[arg(long)]
     root: Option<PathBuf>,
-    /// Only files in this state
+    /// List only files in this state
     #[arg(long, value_enum)]
     state: Option<State>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Most files
+    /// Most files to list
     #[arg(long, default_value_t = 100)]
     limit: u64,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 /// [`FileState`] as an argument.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum State {
-    /// Known, not yet read
+    /// Known, but not read yet
     Pending,
     /// In the index
     Indexed,
@@ -60,7 +60,7 @@ impl From<State> for FileState {
     }
 }
 
-/// Lists.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let under = values::named_root(&client, args.root.as_deref()).await?.map(|it| path_of(&it));
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// One file in one line, its path last.
+/// Formats a file in one line, with its path last.
 fn human(file: &FileRecord) -> String {
     let modified = modified(file).with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string();
     let mut line = format!(
@@ -125,14 +125,14 @@ mod tests {
     use vic_protocol::model::samples;
 
     #[test]
-    fn a_failed_file_says_why_and_cannot_colour_the_terminal() {
+    fn failed_file_shows_reason_and_is_escaped() {
         let line = human(&samples::file());
         assert!(line.starts_with("failed      2.0 KiB  2023-11-1"), "{line}");
         assert!(line.ends_with("  /w/a\\u{1b}[31m.pdf  (damaged: no end)"), "{line}");
     }
 
     #[test]
-    fn json_has_every_fact() {
+    fn json_entry_has_all_fields() {
         let json = serde_json::to_value(FileEntry::from(&samples::file())).unwrap();
         assert_eq!(json["path"], "/w/a\u{1b}[31m.pdf");
         assert_eq!(json["modified"], "2023-11-14T22:13:20Z");

@@ -1,4 +1,4 @@
-//! The conditions that `vic ask` and `vic files` share.
+//! Metadata filters that several commands share.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -6,7 +6,7 @@ use crate::values;
 use vic_protocol::error::{Error, Result};
 use vic_protocol::model::{FileFilter, L0Filters};
 
-/// Options on metadata, all of which must hold.
+/// Options on metadata; all must hold.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct FilterArgs {
     /// Only these extensions, e.g. `pdf,md`
@@ -68,7 +68,7 @@ impl FilterArgs {
     }
 }
 
-/// `.PDF`, `*.pdf` and `pdf` are the same.
+/// Normalises extensions: `.PDF`, `*.pdf` and `pdf` are the same.
 fn extensions(typed: &[String]) -> impl Iterator<Item = String> + '_ {
     typed
         .iter()
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_filters_say_the_same() {
+    fn l0_and_file_filter_agree() {
         let args = FilterArgs {
             ext: vec![".PDF".into(), "*.md".into(), " txt ".into(), String::new()],
             glob: Some("a/**".into()),

@@ -1,4 +1,4 @@
-//! `vic graph`: the graph of the files and of imports, asked, drawn, taken in and handed out.
+//! `vic graph`: queries, draws, imports and exports the graph of files and imports.
 
 use std::path::{Path, PathBuf};
 
@@ -28,35 +28,35 @@ pub struct Args {
 enum Command {
     /// Answers a query in AxQL: select ?x where ?x is File, ?x -links_to-> ?y limit 20
     Query(QueryArgs),
-    /// Says what the graph holds
+    /// Prints statistics of the graph
     Stats(FormatArgs),
     /// Shows an entity with its attributes and edges
     Show {
-        /// Its name, its key, its number, or Type#number
+        /// The entity's name, key, number, or Type#number
         entity: String,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Draws the graph, or what lies around some entities
+    /// Draws the graph, or the surroundings of some entities
     Viz(VizArgs),
-    /// Takes a graph in; one of the same name is replaced
+    /// Imports a graph; replaces an import of the same name
     Import(ImportArgs),
-    /// Forgets an import
+    /// Removes an import
     Forget {
-        /// What it is called
+        /// Name of the import
         name: String,
     },
-    /// Hands the graph out
+    /// Exports the graph
     Export(ExportArgs),
-    /// Calls a tool, as a language model does
+    /// Calls a tool as a language model does
     Tool {
-        /// Its name; without one every tool is listed
+        /// The tool's name; without it, lists all tools
         name: Option<String>,
-        /// Its arguments, a JSON object
+        /// The tool's arguments, a JSON object
         #[arg(long, default_value = "{}")]
         args: String,
     },
-    /// Checks a change, and makes it with --write when nothing speaks against it
+    /// Checks a change, and applies it with --write if it has no conflict
     Apply(ApplyArgs),
 }
 
@@ -65,13 +65,13 @@ struct QueryArgs {
     /// The query
     #[arg(required_unless_present = "ir", conflicts_with = "ir")]
     axql: Option<String>,
-    /// A file that holds the query as query_ir_v1
+    /// A file with the query as query_ir_v1
     #[arg(long, value_name = "FILE")]
     ir: Option<PathBuf>,
-    /// Say what the query means, with all that the schema adds, instead of running it
+    /// Print the query in full, with everything that the schema adds, instead of running it
     #[arg(long)]
     elaborate: bool,
-    /// Show the plan too
+    /// Print the plan too
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -80,22 +80,22 @@ struct QueryArgs {
 
 #[derive(Debug, clap::Args)]
 struct ExtentArgs {
-    /// Begin at this entity; again for more
+    /// Start at this entity; may be given several times
     #[arg(long, value_name = "ENTITY")]
     around: Vec<String>,
-    /// Edges to walk away from them
+    /// Most edges between a start entity and a shown one
     #[arg(long, default_value_t = 2)]
     hops: u32,
-    /// Only entities of this type; again for more
+    /// Only entities of this type; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Only edges of this relation; again for more
+    /// Only edges of this relation; may be given several times
     #[arg(long = "relation", value_name = "RELATION")]
     relations: Vec<String>,
     /// Most entities
     #[arg(long)]
     limit: Option<u32>,
-    /// Write into this file
+    /// Write to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -104,13 +104,13 @@ struct ExtentArgs {
 enum Picture {
     /// Graphviz
     Dot,
-    /// A page that needs nothing else
+    /// A self-contained HTML page
     Html,
 }
 
 #[derive(Debug, clap::Args)]
 struct VizArgs {
-    /// The kind of picture
+    /// Output format
     #[arg(long = "as", value_enum, default_value_t = Picture::Dot)]
     picture: Picture,
     #[command(flatten)]
@@ -131,10 +131,10 @@ enum FileFormat {
 struct ImportArgs {
     /// The file
     file: PathBuf,
-    /// What it is called; the file's name when absent
+    /// Name of the import [default: the file's name]
     #[arg(long)]
     name: Option<String>,
-    /// Its form; as it looks when absent
+    /// File format [default: detected from the content]
     #[arg(long, value_enum)]
     form: Option<FileFormat>,
 }
@@ -149,7 +149,7 @@ enum Handed {
 
 #[derive(Debug, clap::Args)]
 struct ExportArgs {
-    /// The form
+    /// Output format
     #[arg(long = "as", value_enum, default_value_t = Handed::Json)]
     form: Handed,
     #[command(flatten)]
@@ -160,17 +160,17 @@ struct ExportArgs {
 struct ApplyArgs {
     /// A file with the nodes and edges to add
     file: PathBuf,
-    /// Its form; as it looks when absent
+    /// File format [default: detected from the content]
     #[arg(long, value_enum)]
     form: Option<FileFormat>,
-    /// Make the change
+    /// Apply the change
     #[arg(long)]
     write: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Query(args) => query(args, config, printer).await,
@@ -252,7 +252,7 @@ fn elaborated(answer: &Value) -> String {
     format!("{}\n{form}", answer["axql"].as_str().unwrap_or_default())
 }
 
-/// One row a line: `?x = name (Type#7)`.
+/// Formats one row per line: `?x = name (Type#7)`.
 fn rows(answer: &Value) -> String {
     let mut text = String::new();
     for plan in answer["plan"].as_array().into_iter().flatten() {
@@ -336,7 +336,7 @@ async fn hand_out(shape: GraphShape, args: ExtentArgs, config: &Config, printer:
 }
 
 fn read(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat, String)> {
-    // Before it is read: it may be larger than memory.
+    // Checks the size before reading: the file may be larger than memory.
     let bytes = std::fs::metadata(path).at("read", path)?.len();
     check_size(bytes, &format!("`{}`", path.display()))?;
     let text = std::fs::read_to_string(path).at("read", path)?;
@@ -349,17 +349,17 @@ fn read(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat, String)> 
     Ok((format, text))
 }
 
-/// JSON begins with a brace, and proposals say so.
+/// Detects the format: JSON starts with a brace, and a file of proposals has that key.
 fn guess(text: &str) -> GraphFormat {
     if !text.trim_start().starts_with('{') {
         return GraphFormat::Text;
     }
-    // All else is skipped, and never held.
+    // Other fields are skipped without memory.
     #[derive(Default, Deserialize)]
     struct Lists {
         proposals: Option<IgnoredAny>,
     }
-    // What is wrong with it the daemon says, with the place.
+    // The daemon reports invalid JSON, with the place.
     let lists: Lists = serde_json::from_str(text).unwrap_or_default();
     if lists.proposals.is_some() { GraphFormat::Proposals } else { GraphFormat::Json }
 }
@@ -369,12 +369,12 @@ async fn import(args: ImportArgs, config: &Config, printer: &mut Printer) -> Res
     take_in(args.name.unwrap_or_else(|| name_of(&args.file)), format, text, config, printer).await
 }
 
-/// What a graph out of this file is called when nobody says so.
+/// Returns the default name of an imported file.
 pub fn name_of(file: &Path) -> String {
     file.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Takes a graph into that of the daemon, and says what came in.
+/// Imports a graph into the daemon's graph, and prints its size.
 pub async fn take_in(
     name: String,
     format: GraphFormat,
@@ -420,17 +420,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_of_a_file_is_seen() {
+    fn guess_detects_the_file_format() {
         assert_eq!(guess("A -io-> B"), GraphFormat::Text);
         assert_eq!(guess(" {\"nodes\": []}"), GraphFormat::Json);
         assert_eq!(guess("{\"version\": 1, \"proposals\": []}"), GraphFormat::Proposals);
     }
 
     #[test]
-    fn a_file_that_no_message_holds_is_refused_before_it_is_read() {
+    fn oversized_file_is_rejected_before_reading() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("large.json");
-        // Nothing is in it, and it takes no room on the disk.
+        // A sparse file: it uses no disk space.
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read(&path, None).unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_a_line_with_names_types_and_numbers() {
+    fn row_is_formatted_with_name_type_and_number() {
         let cell = json!({"id": 7, "entity_type": "File", "name": "plan.md"});
         let answer = json!({"vars": ["?x"], "rows": [{"?x": cell}], "truncated": true});
         assert_eq!(rows(&answer), "?x = plan.md (File#7)\n1 row, and there are more");

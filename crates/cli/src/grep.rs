@@ -1,4 +1,4 @@
-//! `vic grep`: lines of the indexed text, as ripgrep prints them.
+//! `vic grep`: prints matching lines of the indexed text in the style of ripgrep.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -16,25 +16,25 @@ use vic_protocol::model::{GrepMatch, GrepRequest, GrepResponse};
 pub(crate) struct Args {
     /// Regular expression, matched line by line
     pattern: String,
-    /// Fold case
+    /// Ignore case
     #[arg(short = 'i', long)]
     ignore_case: bool,
-    /// The pattern is plain text
+    /// Treat the pattern as plain text
     #[arg(short = 'F', long)]
     fixed_strings: bool,
-    /// Only below this folder
+    /// Search only below this folder
     #[arg(long)]
     root: Option<PathBuf>,
-    /// Print so many lines after each, at most 50
+    /// Print N lines after each match, at most 50
     #[arg(short = 'A', long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=50))]
     after_context: Option<u32>,
-    /// Print so many lines before each, at most 50
+    /// Print N lines before each match, at most 50
     #[arg(short = 'B', long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=50))]
     before_context: Option<u32>,
-    /// Print so many lines before and after each, at most 50
+    /// Print N lines before and after each match, at most 50
     #[arg(short = 'C', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=50))]
     context: u32,
-    /// Most lines
+    /// Most matching lines
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let request = GrepRequest {
@@ -70,28 +70,28 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// How lines are printed.
+/// Output style of lines.
 #[derive(Clone, Copy)]
 struct Look {
-    /// The name of a file once, above its lines; else before each line.
+    /// Prints the name of a file once above its lines; else before each line.
     heading: bool,
     styled: bool,
-    /// Whether lines around those found were asked for.
+    /// Whether the request has context lines.
     has_context: bool,
 }
 
-/// A line of a file, found or around one that was.
+/// A matching line or a context line.
 struct Line<'m> {
-    /// Its number; of a line around another, only where numbers are known.
+    /// Its line number; for a context line only if the match has one.
     number: Option<u32>,
-    /// The match that it is, or that it stands beside.
+    /// The match that it is, or that it surrounds.
     hit: &'m GrepMatch,
     text: &'m str,
     is_found: bool,
 }
 
-/// What is printed: `path:line: text`, and `path-line- text` around it, or, below a heading, the same without the path.
-/// Between lines that do not follow each other stands `--`.
+/// Formats matches as `path:line: text` and context as `path-line- text`, without the path below a heading. A line `--`
+/// separates lines that are not consecutive.
 fn rows(matches: &[GrepMatch], look: Look) -> Vec<String> {
     let mut rows = Vec::new();
     for file in matches.chunk_by(|a, b| (&a.path, &a.absolute_path) == (&b.path, &b.absolute_path)) {
@@ -110,7 +110,7 @@ fn rows(matches: &[GrepMatch], look: Look) -> Vec<String> {
     rows
 }
 
-/// The lines of a file in runs that follow each other, each line once.
+/// Groups the lines of a file into consecutive runs, each line once.
 fn groups(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
     let mut groups: Vec<Vec<Line<'_>>> = Vec::new();
     for hit in file {
@@ -137,7 +137,7 @@ fn groups(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
                     match known {
                         Some(at) if line.is_found && !group[at].is_found => group[at] = line,
                         Some(_) if !line.is_found => {}
-                        // Pieces of a long line are found one by one.
+                        // Several pieces of a long line may match separately.
                         Some(_) | None => group.push(line),
                     }
                 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_reads_like_ripgreps_and_cannot_write_to_the_terminal() {
+    fn row_looks_like_ripgrep_and_is_escaped() {
         assert_eq!(rows(&[hit(at(7))], PIPE), ["notes/bees.md:7: The \\u{1b}[2Jhive weighed 31 kg"]);
         let styled = Look { styled: true, ..PIPE };
         assert_eq!(
@@ -214,20 +214,20 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_no_lines_the_page_is_told() {
+    fn row_shows_page_without_line_numbers() {
         let anchor = Anchor { page: Some(2), line_start: Some(3), ..Anchor::default() };
         assert!(rows(&[hit(anchor)], PIPE)[0].starts_with("notes/bees.md:page 2, line 3: The"));
         assert!(rows(&[hit(Anchor::default())], PIPE)[0].starts_with("notes/bees.md: The"));
     }
 
     #[test]
-    fn a_mark_that_does_not_fit_the_line_is_left_out() {
+    fn highlight_outside_the_line_is_omitted() {
         let hit = GrepMatch { start: 900, end: 950, ..hit(Anchor::default()) };
         assert!(!rows(&[hit], Look { styled: true, ..PIPE })[0].contains("\u{1b}[1m"));
     }
 
     #[test]
-    fn each_line_around_is_printed_once_and_runs_are_told_apart() {
+    fn context_lines_print_once_and_runs_are_separated() {
         let found = [
             around("a.md", 3, ["one|two", "three", "four|five"]),
             around("a.md", 5, ["three|four", "five", "six"]),

@@ -1,4 +1,4 @@
-//! `vic index`: starts a job and, unless told not to, stays until it has ended.
+//! `vic index`: starts an index job and, unless told otherwise, waits for its end.
 
 use std::path::PathBuf;
 
@@ -13,40 +13,40 @@ use vic_protocol::model::{IndexRequest, JobSnapshot, JobState, OcrMode};
 /// Arguments of `vic index`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folders or files; without any, every known root
+    /// Folders or files [default: all roots]
     paths: Vec<PathBuf>,
-    /// Read and embed everything again, changed or not
+    /// Read and embed all files again, even if unchanged
     #[arg(long)]
     full: bool,
-    /// Stop after names, sizes and dates
+    /// Index only names, sizes and dates
     #[arg(long)]
     metadata_only: bool,
     /// Read at most this many files; the rest stay pending
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// Stay until the job has ended (the default)
+    /// Wait for the end of the job (the default)
     #[arg(long, conflicts_with = "no_wait")]
     wait: bool,
-    /// Whether pictures of text are read: auto (pages without a text layer, and images), never or always
+    /// Whether to read text in images by OCR: auto (pages without a text layer, and images), never or always
     #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
     ocr: OcrMode,
-    /// Believe that files are gone even when it is all of a folder, more than half of it, or those of a file system that is
-    /// not mounted
+    /// Accept removals that look like a fault: all files of a folder, more than half of them, or those of a file system that
+    /// is not mounted
     #[arg(long)]
     accept_losses: bool,
-    /// Print the job's id and go
+    /// Print the job's id and exit
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Understands a mode by its name.
+/// Parses an OCR mode.
 pub fn ocr_mode(name: &str) -> Result<OcrMode, String> {
     OcrMode::from_name(name).ok_or_else(|| "use `auto`, `never` or `always`".to_string())
 }
 
-/// Indexes, and prints how it went.
+/// Runs the command, and prints the result of the job.
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let mut paths = Vec::with_capacity(args.paths.len());
@@ -73,7 +73,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
         Format::Json => printer.json(&job)?,
         Format::Human => {
             printer.line(&jobs::summary(&job))?;
-            // Without the coverage the summary still stands.
+            // The summary is useful even without the coverage.
             if let Ok(status) = client.status().await {
                 printer.raw(&status::coverage(&status.coverage))?;
             }
@@ -85,7 +85,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     outcome(&job)
 }
 
-/// Shows the progress of a job until it has ended. Ctrl-C cancels the job; a second one leaves at once.
+/// Shows the progress of a job until its end. Ctrl-C cancels the job; a second one exits at once.
 pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot> {
     use futures::StreamExt;
     use tokio::signal::unix::{SignalKind, signal};
@@ -115,7 +115,7 @@ pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot
     Ok(job)
 }
 
-/// Says whether the job ended well.
+/// Returns an error if the job did not succeed.
 fn outcome(job: &JobSnapshot) -> Result<()> {
     let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
     let code = ErrorCode::ALL.into_iter().find(is_code);
@@ -145,7 +145,7 @@ mod tests {
     use vic_protocol::model::samples;
 
     #[test]
-    fn the_exit_code_tells_how_the_job_ended() {
+    fn outcome_maps_job_state_to_exit_code() {
         for (state, code) in
             [(JobState::Completed, None), (JobState::Cancelled, Some(130)), (JobState::Failed, Some(8))]
         {

@@ -1,4 +1,4 @@
-//! `vic jobs`: what was indexed when, and how it went.
+//! `vic jobs`: lists index jobs and their results.
 
 use chrono::{DateTime, Local, SecondsFormat};
 
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 enum Command {
     /// Lists jobs, newest first (the default)
     List {
-        /// Most jobs
+        /// Most jobs to list
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         limit: u32,
         #[command(flatten)]
@@ -30,21 +30,21 @@ enum Command {
     },
     /// Shows one job
     Show {
-        /// Its id
+        /// The job's id
         id: String,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Asks a job to stop; what was read stays
+    /// Cancels a job; files that it has read stay indexed
     Cancel {
-        /// Its id
+        /// The job's id
         id: String,
         #[command(flatten)]
         output: FormatArgs,
     },
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     match args.command.unwrap_or(Command::List { limit: 20, output: args.output }) {
@@ -68,7 +68,7 @@ fn show(job: &JobSnapshot, format: Format, printer: &mut Printer) -> Result<()> 
     }
 }
 
-/// One line on a job.
+/// Formats a job in one line.
 pub(crate) fn summary(job: &JobSnapshot) -> String {
     let mut line = format!("job {} {}", job.job_id, job.state.name());
     if let Some(seconds) = seconds(job) {
@@ -105,7 +105,7 @@ fn seconds(job: &JobSnapshot) -> Option<f64> {
     Some((job.finished_ms? - job.started_ms?) as f64 / 1_000.0)
 }
 
-/// Milliseconds since the epoch as local time.
+/// Formats milliseconds since the epoch as local time.
 fn time(milliseconds: i64) -> String {
     match DateTime::from_timestamp_millis(milliseconds) {
         Some(moment) => moment.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, true),
@@ -119,7 +119,7 @@ mod tests {
     use vic_protocol::model::{JobState, samples};
 
     #[test]
-    fn a_job_in_one_line() {
+    fn summary_formats_a_job_in_one_line() {
         let expected = "job job-1 completed in 2.5 s: 12 files found, 10 read, 1 failed, 2 removed, 40 chunks written";
         assert_eq!(summary(&samples::job(JobState::Completed, 10)), expected);
         let running = "job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written";
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_job_says_why() {
+    fn failed_job_shows_its_errors() {
         let shown = human(&samples::job(JobState::Failed, 4));
         assert!(shown.contains("  asked for: /w\n"), "{shown}");
         assert!(shown.contains("  last error: a.pdf: damaged\n"), "{shown}");

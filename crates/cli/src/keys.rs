@@ -1,4 +1,5 @@
-//! `vic keys`: keys for others, each for some folders. The daemon need not run: it sees a change with the next request.
+//! `vic keys`: manages API keys for other people, each limited to some folders. Needs no daemon: a running one reads a
+//! change with the next request.
 
 use std::path::PathBuf;
 
@@ -22,27 +23,27 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Makes a key for some folders, and shows it this once
+    /// Makes a key for some folders, and shows it only this once
     Add {
-        /// Who it is for
+        /// Name of the key's holder
         name: String,
-        /// A folder that its holder may know of; may be given several times
+        /// A folder that the holder may see; may be given several times
         #[arg(long = "root", value_name = "FOLDER", required = true)]
         roots: Vec<PathBuf>,
-        /// What its holder may do
+        /// What the holder may do
         #[arg(long, value_enum, default_value_t = Allowed::Read)]
         allow: Allowed,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Lists the keys, without what opens
+    /// Lists the keys, without their secret part
     List {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Takes a key away; it opens nothing from then on
+    /// Revokes a key, which is invalid from then on
     Revoke {
-        /// Who it was for
+        /// Name of the key's holder
         name: String,
     },
 }
@@ -65,14 +66,14 @@ impl From<Allowed> for Right {
     }
 }
 
-/// A key that was just made.
+/// A new key.
 #[derive(Debug, Serialize)]
 struct Made<'a> {
     name: &'a str,
     key: &'a str,
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Add { name, roots, allow, output } => {
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_reads_like_this() {
+    fn key_is_formatted_in_one_line() {
         let key = KeyEntry {
             name: "ada".into(),
             hash: "00".into(),

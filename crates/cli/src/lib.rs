@@ -1,9 +1,9 @@
 //! The command line.
 //!
-//! One file per subcommand, each with its arguments and one `run`; [`output`] is the only one that prints. Everything is
-//! asked of `vicd` through [`vic_protocol::client`], which starts it when none runs: no model and no store is ever opened here,
-//! so that a command starts in milliseconds. Commands that need the engine in their own process, such as `vic bench`, are
-//! passed on to `vicd command`, see [`engine`].
+//! One file per subcommand, each with its arguments and a `run` function; only [`output`] prints. All work goes to `vicd`
+//! through [`vic_protocol::client`], which starts it if none runs. No model and no store is opened here, so that a command
+//! starts in milliseconds. Commands that need the engine in their own process, such as `vic bench`, run as `vicd command`,
+//! see [`engine`].
 
 use std::process::ExitCode;
 
@@ -58,50 +58,50 @@ struct Cli {
 enum Command {
     /// Answers a question about the files
     Ask(ask::Args),
-    /// Finds files like a file
+    /// Finds files similar to a file
     Similar(similar::Args),
     /// Finds lines of the indexed text by a regular expression
     Grep(grep::Args),
-    /// Filters, groups and sums the rows of a table, exactly, with the rows that prove it
+    /// Filters, groups and sums the rows of a table exactly, with the rows as proof
     Table(table::Args),
-    /// Carries out a verb of the contract for programs that reason: `vic corpus help` lists them
+    /// Runs a verb of the corpus contract for agents: `vic corpus help` lists the verbs
     Corpus(corpus::Args),
     /// Creates, lists, shows and deletes views of documents
     View(view::Args),
-    /// Asks, draws, imports and exports the graph of what files say of each other
+    /// Queries, draws, imports and exports the graph of relations between files
     Graph(graph::Args),
     /// Indexes folders or files, and watches them from then on
     Index(index::Args),
     /// Lists files by name, date, size, owner and state
     Files(files::Args),
-    /// Prints the text of a file as it was extracted
+    /// Prints the extracted text of a file
     Read(read::Args),
-    /// Says how much of the files is in the index, and what is not as it should be
+    /// Shows how many files are indexed, and lists problems
     Status(status::Args),
-    /// Waits until everything that changed before is searchable
+    /// Waits until all earlier changes are searchable
     Sync(sync::Args),
-    /// Stops reading files, for a while or until `vic resume`
+    /// Pauses the reading of files, for a while or until `vic resume`
     Pause(pause::Args),
     /// Ends a pause
     Resume(pause::ResumeArgs),
-    /// Lists, adds and removes the folders that are indexed
+    /// Lists, adds and removes indexed folders
     Roots(roots::Args),
     /// Lists, shows and cancels index jobs
     Jobs(jobs::Args),
-    /// Lists, fetches and verifies embedding models
+    /// Lists, downloads and verifies embedding models
     #[command(disable_help_flag = true)]
     Models(engine::Args),
-    /// Looks at everything that vic keeps, and sets right what it may
+    /// Checks all data of vic, and repairs it with --fix
     Doctor(doctor::Args),
     /// Starts, stops and inspects the daemon
     Daemon(daemon::Args),
-    /// Shows where HTTP is served, and starts the daemon if none runs
+    /// Shows the address of the HTTP bridge, and starts the daemon if none runs
     Bridge(bridge::Args),
-    /// Makes, lists and revokes keys for others, each for some folders
+    /// Makes, lists and revokes keys for other people, each limited to some folders
     Keys(keys::Args),
-    /// Asks language models that search and query step by step
+    /// Answers questions with language models that search and query step by step
     Llm(llm::Args),
-    /// Proposes entities and relations, has a model add to them, makes a graph of those that are believed
+    /// Proposes entities and relations, lets a model add to them, and makes a graph of the accepted ones
     #[command(disable_help_flag = true)]
     Discover(engine::Args),
     /// Reads commands line by line, with history and completion
@@ -109,29 +109,29 @@ enum Command {
     /// Serves the Model Context Protocol over standard input and output
     #[command(disable_help_flag = true)]
     Mcp(engine::Args),
-    /// Lists what was sent to other machines, or refused
+    /// Lists requests to other machines, sent or refused
     Audit(audit::Args),
     /// Shows the settings
     Config(config::Args),
     /// Prints the JSON Schema of a published type
     #[command(disable_help_flag = true)]
     Schema(engine::Args),
-    /// Shows a sample warehouse: indexes it and asks a few questions through every tier
+    /// Indexes a sample warehouse and asks a few questions through every tier
     Demo(demo::Args),
-    /// Measures parts of vic on this machine
+    /// Benchmarks parts of vic on this machine
     #[command(disable_help_flag = true)]
     Bench(engine::Args),
-    /// Writes questions with their plans, to train a planner on
+    /// Writes questions with their plans as training data for a planner
     #[command(disable_help_flag = true)]
     SyntheticPlans(engine::Args),
     /// Prints a completion script
     Completions {
-        /// The shell that it is for
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
 
-/// Runs the command line of this process and returns its exit code: see [`vic_protocol::error::ErrorCode::exit_code`].
+/// Runs the command line of this process and returns its exit code, see [`vic_protocol::error::ErrorCode::exit_code`].
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -142,7 +142,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
     match &command {
-        // These work without a configuration that can be read.
+        // These work without a valid configuration.
         Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
         Command::Schema(args) => return engine::run("schema", args, printer),
@@ -150,7 +150,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         _ => (),
     }
     let config = Config::load()?;
-    // One thread is enough to wait for the daemon, and starts faster than many.
+    // One thread is enough to wait for the daemon, and starts faster than a pool.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     runtime.block_on(dispatch(command, &config, printer))
 }
@@ -204,12 +204,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_are_well_formed() {
+    fn clap_definition_is_well_formed() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn wrong_usage_ends_with_2() {
+    fn wrong_usage_exits_with_2() {
         for line in [
             vec!["vic", "ask"],
             vec!["vic", "ask", "x", "--min-size", "ten"],

@@ -1,5 +1,5 @@
-//! `vic llm`: language models over what vic knows. The choice of a backend is remembered in the data directory; the daemon
-//! sees it with the next request.
+//! `vic llm`: uses language models with vic's tools. The chosen backend is saved in the data directory; the daemon reads it
+//! with the next request.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -15,7 +15,7 @@ use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
 
-/// How an agent ends, for `--help`.
+/// Exit codes of an agent, for `--help`.
 const ENDINGS: &str = "\
 Exit codes:
   0  answered, or nothing was found
@@ -25,7 +25,7 @@ Exit codes:
   9  the time is used up
 What was found is printed in any case.";
 
-/// Largest request of a host that vic is a plugin of.
+/// Largest request of a plugin host.
 const MAX_PLUGIN_REQUEST: u64 = 32 << 20;
 
 /// Arguments of `vic llm`.
@@ -37,56 +37,56 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Says which backend is in use, and whether it can be reached
+    /// Shows the backend in use, and whether it is reachable
     Status {
         #[command(flatten)]
         over: OverArgs,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Chooses a backend, from now on
+    /// Chooses a backend for all later requests
     #[command(disable_help_flag = true)]
     Use(engine::Args),
-    /// Chooses a model of the backend, from now on
+    /// Chooses a model of the backend for all later requests
     Model {
-        /// Its name
+        /// The model's name
         name: String,
     },
     /// Turns a question into a query over the graph and runs it
     Ask(Question),
-    /// The same, and tells the rows in words
+    /// Turns a question into a query, runs it, and describes the rows in words
     Answer(Question),
     /// Lets the model search and query step by step until it answers
     #[command(after_help = ENDINGS)]
     Agent(AgentArgs),
-    /// Lists what agents did, newest first
+    /// Lists the runs of agents, newest first
     Transcripts {
-        /// Most of them
+        /// Most runs to list
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         limit: u32,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Is a plugin: reads one request from standard input and writes one response to standard output
+    /// Acts as a plugin: reads one request from standard input and writes one response to standard output
     Plugin {
         #[command(flatten)]
         over: OverArgs,
     },
 }
 
-/// What is used this once instead of the choice.
+/// Overrides of the chosen backend for one request.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OverArgs {
-    /// Another backend, this once
+    /// Use this backend, for this request only
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// Another model, this once
+    /// Use this model, for this request only
     #[arg(long)]
     model: Option<String>,
-    /// A command that speaks the plugin protocol, this once
+    /// Use this command with the plugin protocol, for this request only
     #[arg(long, visible_alias = "llm-plugin", value_name = "PROGRAM")]
     command: Option<String>,
-    /// An argument of that command; may be given several times
+    /// An argument of the command; may be given several times
     #[arg(
         long = "arg",
         visible_alias = "llm-plugin-arg",
@@ -97,10 +97,10 @@ pub struct OverArgs {
     args: Vec<String>,
 }
 
-/// How long somebody is willing to wait.
+/// The time limit of a request.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct TimeArgs {
-    /// Seconds for everything; 180 when absent, 600 for proposals, never more than VIC_LLM_MAX_SECONDS
+    /// Seconds for the whole request [default: 180, for proposals 600]; at most VIC_LLM_MAX_SECONDS
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: Option<u64>,
 }
@@ -141,7 +141,7 @@ struct Question {
 struct AgentArgs {
     #[command(flatten)]
     question: Question,
-    /// Print every call with its result
+    /// Print every tool call with its result
     #[arg(long)]
     trace: bool,
     /// Most steps of the model
@@ -153,7 +153,7 @@ struct AgentArgs {
 }
 
 impl OverArgs {
-    /// The same for the daemon.
+    /// Returns the overrides for the daemon.
     pub fn over(self, time: TimeArgs) -> Result<Override> {
         let backend = self.backend.map(|it| match it {
             Backend::Mock => BackendKind::Mock,
@@ -166,13 +166,13 @@ impl OverArgs {
     }
 }
 
-/// A command as it was typed here.
+/// Returns a typed command with the working directory.
 fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
     let folder = std::env::current_dir().at("find", std::path::Path::new("."))?;
     Ok(CommandLine { program, args, folder })
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Status { over, output } => {
@@ -229,12 +229,12 @@ async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<
             printer.json(&report)?;
         }
     }
-    // The report is the result in any case; the code says how it ended.
+    // The report is always printed; the exit code tells how the run ended.
     printer.flush()?;
     unanswered(&report).map_or(Ok(()), Err)
 }
 
-/// The error that a report without an answer is, see [`ENDINGS`].
+/// Returns the error of a report without an answer, see [`ENDINGS`].
 fn unanswered(report: &Value) -> Option<Error> {
     let ended = field(report, "ended");
     let (code, hint) = match ended {
@@ -253,7 +253,7 @@ fn unanswered(report: &Value) -> Option<Error> {
     Some(Error::new(code, format!("the agent ended without an answer: {ended}")).hint(hint))
 }
 
-/// One request, one response; a failure is a response too, so that the host can tell it.
+/// Handles one request. A failure becomes a response too, so that the host can report it.
 async fn plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut request = String::new();
     let read = std::io::stdin().lock().take(MAX_PLUGIN_REQUEST).read_to_string(&mut request);
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_reads_like_this_and_cannot_write_to_the_terminal() {
+    fn report_is_formatted_and_escaped() {
         let report = json!({
             "answer": "The hive weighed 31 kg.\u{1b}[2J", "ended": "answered", "model": "m (ollama)", "steps": 2,
             "elapsed_ms": 1500, "queries": [], "notes": ["fine"],
@@ -401,7 +401,7 @@ answered, 2 steps, 1.5 s (m (ollama))
     }
 
     #[test]
-    fn every_ending_has_its_code() {
+    fn every_ending_has_its_exit_code() {
         for (ended, code) in [
             ("answered", None),
             ("nothing_found", None),
@@ -420,7 +420,7 @@ answered, 2 steps, 1.5 s (m (ollama))
     }
 
     #[test]
-    fn rows_read_like_this() {
+    fn rows_are_formatted_with_their_query() {
         let found = json!({
             "query": { "kind": "axql", "axql": "select ?x where ?x is Node" }, "notes": [],
             "results": { "vars": ["?x"], "truncated": false,

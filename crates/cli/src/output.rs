@@ -1,7 +1,7 @@
-//! The one printer. Standard output carries results, standard error progress and errors.
+//! Prints all output. Standard output carries results, standard error progress and errors.
 //!
-//! File names and file contents are not trusted: control characters that a terminal would obey are made visible (see
-//! [`crate::text::visible`]). A reader that goes away early, as `head` does, is no error.
+//! File names and file contents are untrusted: control characters are escaped, see [`crate::text::visible`]. A closed pipe,
+//! as with `head`, is not an error.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::text::{visible, visible_json};
 use vic_protocol::client;
 use vic_protocol::error::{Error, ErrorCode, Result};
 
-/// How results are printed.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text for people
@@ -22,10 +22,10 @@ pub enum Format {
     Json,
 }
 
-/// The format option of a command whose results people look at.
+/// The format option of a command with human-readable default output.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct FormatArgs {
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,
 }
@@ -33,18 +33,17 @@ pub struct FormatArgs {
 /// Writes to standard output.
 pub struct Printer {
     sink: Box<dyn Write>,
-    /// Whether somebody looks at it.
+    /// Whether standard output is a terminal.
     pub terminal: bool,
-    /// Whether it may be coloured: a terminal, and NO_COLOR does not object.
+    /// Whether colours are allowed: on a terminal without NO_COLOR.
     pub styled: bool,
     closed: bool,
-    /// The exit code of a command that did not fail: that of a refusal, which was printed like an answer, or of a command
-    /// that `vicd` ran.
+    /// The exit code of a command that did not fail: that of a printed refusal, or of a command run by `vicd`.
     pub exit_code: u8,
 }
 
 impl Printer {
-    /// Makes the printer of this process.
+    /// Returns the printer of this process.
     pub fn stdout() -> Printer {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
@@ -52,7 +51,7 @@ impl Printer {
         Printer { sink: Box::new(BufWriter::new(stdout)), terminal, styled, closed: false, exit_code: 0 }
     }
 
-    /// Prints a text as it is. The caller has made it safe.
+    /// Prints a text unchanged. The caller has escaped it.
     pub fn raw(&mut self, text: &str) -> Result<()> {
         let written = if self.closed { Ok(()) } else { self.sink.write_all(text.as_bytes()) };
         self.quietly(written)
@@ -64,18 +63,18 @@ impl Printer {
         self.raw("\n")
     }
 
-    /// Prints a value as JSON over several lines.
+    /// Prints a value as indented JSON.
     pub fn json(&mut self, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string_pretty(value).map_err(Error::internal)?;
         self.line(&visible_json(&json))
     }
 
-    /// Says whether nobody reads any more.
+    /// Returns whether the reader has closed the pipe.
     pub fn closed(&self) -> bool {
         self.closed
     }
 
-    /// Writes out what is held back.
+    /// Flushes the buffer.
     pub fn flush(&mut self) -> Result<()> {
         let written = if self.closed { Ok(()) } else { self.sink.flush() };
         self.quietly(written)
@@ -92,7 +91,7 @@ impl Printer {
     }
 }
 
-/// Says that the result could not be written, as of `/dev/full` or a disk that is.
+/// Returns the error of a failed write, such as to `/dev/full` or a full disk.
 pub fn unwritten(error: &io::Error) -> Error {
     let code = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::StorageFull,
@@ -102,12 +101,12 @@ pub fn unwritten(error: &io::Error) -> Error {
         .hint("look at where it is sent to: the disk behind it may be full")
 }
 
-/// Prints an error and its cure.
+/// Prints an error and its hint.
 pub fn report(error: &Error) {
     report_at("error", error);
 }
 
-/// Prints an error with where it was made, and its cure.
+/// Prints an error with its place, and its hint.
 pub fn report_at(place: &str, error: &Error) {
     note(&format!("{place}: {}", error.message));
     if let Some(hint) = &error.hint {
@@ -115,19 +114,19 @@ pub fn report_at(place: &str, error: &Error) {
     }
 }
 
-/// Prints one line to standard error. That nobody reads it is no reason to fail.
+/// Prints one line to standard error. Ignores a closed pipe.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(line));
 }
 
-/// Runs a command with the printer of this process, and returns the exit code: see [`ErrorCode::exit_code`].
+/// Runs a command with the printer of this process, and returns the exit code, see [`ErrorCode::exit_code`].
 pub fn finish(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCode {
     client::tell_waits(note);
     let mut printer = Printer::stdout();
     match command(&mut printer).and_then(|()| printer.flush()) {
         Ok(()) => ExitCode::from(printer.exit_code),
         Err(error) => {
-            // What was printed so far belongs before the error.
+            // Earlier output goes before the error.
             let _ = printer.flush();
             report(&error);
             ExitCode::from(error.code.exit_code())
@@ -135,7 +134,7 @@ pub fn finish(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCode {
     }
 }
 
-/// Prints the help, the version, or what is wrong with the arguments.
+/// Prints the help, the version, or a usage error.
 pub fn usage(said: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(ErrorCode::InvalidArgument.exit_code()));
     match said.print() {
@@ -144,7 +143,7 @@ pub fn usage(said: &clap::Error) -> ExitCode {
             report(&error);
             ExitCode::from(error.code.exit_code())
         }
-        // That nobody reads it is no reason to fail.
+        // A closed pipe is not an error.
         _ => code,
     }
 }
@@ -153,7 +152,7 @@ pub fn usage(said: &clap::Error) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// Takes some bytes, then is gone.
+    /// A pipe that accepts some bytes and then closes.
     struct Pipe(usize);
 
     impl Write for Pipe {
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pipe_is_quiet() {
+    fn broken_pipe_is_not_an_error() {
         let mut printer =
             Printer { sink: Box::new(Pipe(3)), terminal: false, styled: false, closed: false, exit_code: 0 };
         printer.line("one").unwrap();

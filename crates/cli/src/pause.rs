@@ -1,4 +1,4 @@
-//! `vic pause` and `vic resume`: no file is read for a while.
+//! `vic pause` and `vic resume`: pause and resume the reading of files.
 
 use chrono::{DateTime, Local};
 
@@ -12,7 +12,7 @@ use vic_protocol::model::{Pause, PauseReason, PauseRequest, PauseState};
 /// Arguments of `vic pause`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Go on by itself after this time: `90s`, `30m`, `1h`, `2d`
+    /// Resume after this time: `90s`, `30m`, `1h`, `2d`
     #[arg(long = "for", value_name = "TIME", value_parser = values::seconds)]
     seconds: Option<u64>,
     #[command(flatten)]
@@ -26,13 +26,13 @@ pub(crate) struct ResumeArgs {
     output: FormatArgs,
 }
 
-/// Pauses.
+/// Runs `vic pause`.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = PauseRequest { seconds: args.seconds };
     show(Client::connect_or_start(config).await?.pause(request).await?, &args.output, printer)
 }
 
-/// Goes on.
+/// Runs `vic resume`.
 pub(crate) async fn resume(args: ResumeArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     show(Client::connect_or_start(config).await?.resume().await?, &args.output, printer)
 }
@@ -44,7 +44,7 @@ fn show(state: PauseState, output: &FormatArgs, printer: &mut Printer) -> Result
     }
 }
 
-/// One line on a pause.
+/// Formats a pause in one line.
 pub(crate) fn sentence(pause: &Pause) -> String {
     let until = pause.until_ms.and_then(DateTime::from_timestamp_millis).map(|it| it.with_timezone(&Local));
     match (pause.reason, until) {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_says_who_wanted_it_and_when_it_ends() {
+    fn pause_shows_its_reason_and_end() {
         let check = |reason, until_ms, parts: &[&str]| {
             let said = sentence(&Pause { reason, until_ms });
             assert!(parts.iter().all(|it| said.contains(it)), "{said}");

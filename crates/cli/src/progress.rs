@@ -1,4 +1,4 @@
-//! The progress of a job on standard error: a bar on a terminal, a line every few seconds elsewhere.
+//! Shows the progress of a job on standard error: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use crate::output::note;
 use crate::text;
 use vic_protocol::model::{JobSnapshot, Phase};
 
-/// Least time between two lines where nobody watches: a log stays short.
+/// Least interval between lines without a terminal, to keep a log short.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows one job.
+/// The progress display of one job.
 pub(crate) struct Progress {
-    /// Hidden when standard error is no terminal.
+    /// Hidden if standard error is not a terminal.
     bar: ProgressBar,
     last_line: Option<(Instant, Phase)>,
 }
 
 impl Progress {
-    /// Shows nothing yet.
+    /// Starts the display, empty.
     pub(crate) fn start() -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::default_spinner());
@@ -27,7 +27,7 @@ impl Progress {
         Progress { bar, last_line: None }
     }
 
-    /// Shows how far the job is.
+    /// Shows the progress of the job.
     pub(crate) fn show(&mut self, job: &JobSnapshot) {
         if self.bar.is_hidden() {
             self.show_line(job);
@@ -114,7 +114,7 @@ mod tests {
     use vic_protocol::model::{JobState, samples};
 
     #[test]
-    fn a_line_says_how_far_and_how_long() {
+    fn line_shows_progress_and_time_left() {
         let job = samples::job(JobState::Running, 4);
         assert_eq!(line(&job), "indexing: 4/10 files, 40 chunks, 1 failed, 2,000 tokens/s, 1m 05s left");
         let vectors = JobSnapshot { phase: Phase::Vectors, chunks_awaiting: 1_200, ..job.clone() };
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_few_but_every_phase_is_told() {
+    fn lines_are_throttled_but_show_every_phase() {
         let mut progress = Progress { bar: ProgressBar::hidden(), last_line: None };
         let job = samples::job(JobState::Running, 4);
         progress.show(&job);

@@ -1,4 +1,4 @@
-//! `vic read`: the text of a file as the index knows it.
+//! `vic read`: prints the text of a file as the index has it.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use vic_protocol::model::{Document, Place};
 /// Arguments of `vic read`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file, as vic prints it: also `archive.zip!/member`, below its root, and with its place, `lease.pdf, page 3`
+    /// The file, as vic prints it: relative to its root, as `archive.zip!/member`, or with a place as in `lease.pdf, page 3`
     path: PathBuf,
-    /// Only this page or slide, or these: `3`, `3-5`
+    /// Only this page or slide, or a range: `3`, `3-5`
     #[arg(long, value_name = "N|A-B")]
     page: Option<String>,
-    /// Only these lines: `12`, `12-20`
+    /// Only this line, or a range: `12`, `12-20`
     #[arg(long, value_name = "N|A-B")]
     lines: Option<String>,
     /// Only this sheet
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Reads, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let (path, said) = values::named_place(&client, &args.path).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// The text: safe for a terminal, untouched for a pipe.
+/// Returns the text: escaped for a terminal, unchanged for a pipe.
 fn shown(document: &Document, terminal: bool) -> String {
     let whole = document.text();
     if terminal { text::visible_lines(&whole).into_owned() } else { whole }
@@ -70,7 +70,7 @@ mod tests {
     use vic_protocol::model::samples;
 
     #[test]
-    fn a_terminal_gets_safe_text_and_a_pipe_all_of_it() {
+    fn text_is_escaped_on_terminal_only() {
         assert_eq!(shown(&samples::document(), true), "Plan\n\nAda signs.\\u{1b}[2J");
         assert_eq!(shown(&samples::document(), false), "Plan\n\nAda signs.\u{1b}[2J");
     }

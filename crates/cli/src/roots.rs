@@ -1,4 +1,4 @@
-//! `vic roots`: the folders that are indexed and watched.
+//! `vic roots`: manages the indexed and watched folders.
 
 use std::path::PathBuf;
 
@@ -20,26 +20,26 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Lists them (the default)
+    /// Lists the roots (the default)
     List {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Adds a folder; it is watched from then on
+    /// Adds a folder, and watches it from then on
     Add {
         /// The folder
         path: PathBuf,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Forgets a folder and what the index knows of it, save what lies in another root; the files stay
+    /// Removes a folder and its index entries, except those in another root; the files stay on disk
     Remove {
         /// The folder
         path: PathBuf,
     },
 }
 
-/// What became of a root. Another one may still have its files.
+/// Formats the result of a removal, and names another root that keeps its files.
 fn removed(path: &str, left: &[Root]) -> String {
     let removed = path_of(path);
     let above = left.iter().find(|it| removed.starts_with(&it.path));
@@ -52,7 +52,7 @@ fn removed(path: &str, left: &[Root]) -> String {
     text::visible(&format!("removed {path}{kept}")).into_owned()
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     match args.command.unwrap_or(Command::List { output: args.output }) {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_root_still_has_is_told() {
+    fn removed_names_root_that_keeps_the_files() {
         let left = |path: &str| [Root { id: 1, path: path.into(), available: true, problem: String::new() }];
         assert_eq!(removed("/a", &left("/b")), "removed /a");
         assert_eq!(removed("/a/b", &left("/a")), "removed /a/b; its files stay in the index, as part of /a");

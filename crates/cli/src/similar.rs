@@ -1,4 +1,4 @@
-//! `vic similar`: files like a file.
+//! `vic similar`: finds files similar to a file.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use vic_protocol::model::SimilarRequest;
 pub(crate) struct Args {
     /// The file; it must be in the index
     path: PathBuf,
-    /// Only below this folder
+    /// Search only below this folder
     #[arg(long)]
     root: Option<PathBuf>,
     /// Most files in the answer
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let (path, _) = values::named_place(&client, &args.path).await?;

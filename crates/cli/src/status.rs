@@ -1,4 +1,4 @@
-//! `vic status`: how much of the files is in the index, and what is not as it should be.
+//! `vic status`: shows how many files are indexed, and lists problems.
 
 use crate::output::{Format, FormatArgs, Printer, note};
 use crate::{jobs, pause, text};
@@ -14,7 +14,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
     if let Some(warning) = client::version_warning(&status) {
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// The status for people, made safe for a terminal.
+/// Formats the status for people, safe for a terminal.
 fn human(status: &Status) -> String {
     let mut lines = vec![
         daemon_line(status),
@@ -60,7 +60,7 @@ fn human(status: &Status) -> String {
     out
 }
 
-/// One line on the daemon.
+/// Formats the daemon in one line.
 pub(crate) fn daemon_line(status: &Status) -> String {
     format!(
         "vicd:   {} at {}, pid {}, up {}, {:.0} MiB (peak {:.0} MiB)",
@@ -73,7 +73,7 @@ pub(crate) fn daemon_line(status: &Status) -> String {
     )
 }
 
-/// One line on the files of the store.
+/// Formats the state of the store in one line.
 fn upkeep_line(it: &Upkeep) -> String {
     let now = if it.now.is_empty() { String::new() } else { format!(", now {}", it.now) };
     format!(
@@ -85,7 +85,7 @@ fn upkeep_line(it: &Upkeep) -> String {
     )
 }
 
-/// One line on how changes are seen.
+/// Formats the state of the watcher in one line.
 fn watch_line(watch: &WatchReport) -> String {
     if !watch.watching {
         return "off; folders are walked from time to time".into();
@@ -109,7 +109,7 @@ fn watch_line(watch: &WatchReport) -> String {
     line
 }
 
-/// One line on a root.
+/// Formats a root in one line.
 pub(crate) fn root_line(root: &Root) -> String {
     let path = printed(&root.path);
     let line = match (root.available, root.problem.as_str()) {
@@ -121,7 +121,7 @@ pub(crate) fn root_line(root: &Root) -> String {
     text::visible(&line).into_owned()
 }
 
-/// How much is in the index, and why the rest is not.
+/// Formats how many files are indexed, and why the others are not.
 pub(crate) fn coverage(it: &Coverage) -> String {
     let mut out = format!(
         "files:  {} found = {} indexed + {} skipped + {} failed + {} pending\n",
@@ -155,7 +155,7 @@ mod tests {
     use vic_protocol::model::samples;
 
     #[test]
-    fn a_status_reads_like_this() {
+    fn status_is_formatted_for_people() {
         let version = vic_protocol::client::VERSION;
         let expected = format!(
             "\
@@ -181,7 +181,7 @@ warning: watching is off: raise fs.inotify.max_user_watches
     }
 
     #[test]
-    fn a_root_that_is_gone_says_why() {
+    fn unavailable_root_shows_its_problem() {
         let root = Root { id: 1, path: "/w".into(), available: false, problem: "not mounted".into() };
         assert_eq!(root_line(&root), "/w (not available: not mounted)");
     }

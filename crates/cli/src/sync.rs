@@ -1,4 +1,4 @@
-//! `vic sync`: waits until what changed is searchable.
+//! `vic sync`: waits until all earlier changes are searchable.
 
 use std::path::PathBuf;
 
@@ -12,16 +12,16 @@ use vic_protocol::model::{SyncReport, SyncRequest};
 /// Arguments of `vic sync`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A folder or file; without any, every known root
+    /// A folder or file [default: all roots]
     path: Option<PathBuf>,
-    /// Wait at most so long: `30`, `90s`, `5m`
+    /// Longest wait: `30`, `90s`, `5m`
     #[arg(long, value_name = "TIME", default_value = "60", value_parser = values::seconds)]
     timeout: u64,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Waits, and says for what.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let path = values::named_root(&client, args.path.as_deref()).await?;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_pictures_are_still_to_be_read_is_said() {
+    fn sentence_mentions_unread_pictures() {
         let report = SyncReport { files: 2, waited_ms: 500, ..SyncReport::default() };
         assert_eq!(sentence(&report), "everything is searchable (2 changed files in 0.5 s)");
         let told = sentence(&SyncReport { unread_pictures: 1, ..report });

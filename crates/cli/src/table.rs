@@ -1,4 +1,4 @@
-//! `vic table`: rows of a table by condition, groups, and exact values with the rows that prove them.
+//! `vic table`: filters and groups the rows of a table, and computes exact values with the rows that prove them.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use vic_protocol::config::Config;
 use vic_protocol::error::Result;
 use vic_protocol::model::{TableAggregate, TableFunction, TablePeriod, TableRequest, TableResponse, TableValue};
 
-/// Columns of a cell that is shown; the rest is cut.
+/// Most characters of a shown cell; the rest is cut off.
 const WIDEST_CELL: usize = 40;
 
 /// Arguments of `vic table`.
@@ -17,61 +17,61 @@ const WIDEST_CELL: usize = 40;
 pub(crate) struct Args {
     /// The file; `archive.zip!/member` for a file in an archive
     path: PathBuf,
-    /// Only tables of this sheet
+    /// Use only tables of this sheet
     #[arg(long)]
     sheet: Option<String>,
-    /// Which of the tables, from 1
+    /// Number of the table, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     table: Option<u32>,
-    /// Which rows, e.g. `amount>100 AND (category=Travel OR NOT paid)`
+    /// Row filter, e.g. `amount>100 AND (category=Travel OR NOT paid)`
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
-    /// Groups rows by the cells of this column
+    /// Group rows by this column
     #[arg(long, value_name = "COLUMN")]
     group_by: Option<String>,
-    /// For groups of dates: year, quarter, month or day
+    /// Group dates by year, quarter, month or day
     #[arg(long, value_name = "PERIOD", requires = "group_by")]
     per: Option<TablePeriod>,
     #[command(flatten)]
     asked: Asked,
-    /// Only so many rows or groups, those with the largest values
+    /// Show only the N rows or groups with the largest values
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     top: Option<u32>,
-    /// The column whose values --top compares
+    /// The column that --top compares
     #[arg(long, value_name = "COLUMN", requires = "top")]
     by: Option<String>,
-    /// --top takes the smallest values
+    /// Let --top take the smallest values
     #[arg(long, requires = "top")]
     ascending: bool,
-    /// Most rows that are shown
+    /// Most rows to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// The decimal sign of numbers such as `1,234` where the rest of the column does not tell it
+    /// Decimal sign of ambiguous numbers such as `1,234`
     #[arg(long, value_parser = [".", ","])]
     decimal: Option<String>,
-    /// How many rows are heads; without it, what stands in them tells
+    /// Number of head rows [default: detected from the cells]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=2))]
     head_rows: Option<u32>,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// The values asked for.
+/// The requested values.
 #[derive(Debug, clap::Args)]
 struct Asked {
-    /// The exact sum of a column
+    /// Exact sum of a column
     #[arg(long, value_name = "COLUMN")]
     sum: Vec<String>,
-    /// The mean of a column
+    /// Mean of a column
     #[arg(long, value_name = "COLUMN")]
     avg: Vec<String>,
-    /// The least of a column of numbers or dates
+    /// Smallest value of a column of numbers or dates
     #[arg(long, value_name = "COLUMN")]
     min: Vec<String>,
-    /// The largest of a column of numbers or dates
+    /// Largest value of a column of numbers or dates
     #[arg(long, value_name = "COLUMN")]
     max: Vec<String>,
-    /// How many cells of a column are not empty; without a column, how many rows there are
+    /// Number of non-empty cells of a column; without a column, number of rows
     #[arg(long, value_name = "COLUMN", num_args = 0..=1, default_missing_value = "")]
     count: Vec<String>,
 }
@@ -92,7 +92,7 @@ impl Asked {
     }
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = TableRequest {
         path: values::absolute(&args.path)?,
@@ -121,7 +121,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// Values, groups and rows, each as people read them.
+/// Formats values, groups and rows for people.
 fn lines(response: &TableResponse) -> Vec<String> {
     let mut lines: Vec<String> = response.result.iter().map(value_line).collect();
     if !response.groups.is_empty() {
@@ -152,7 +152,7 @@ fn part(lines: &mut Vec<String>, rows: &[Vec<String>]) {
     lines.extend(aligned(rows));
 }
 
-/// Cells below each other, made safe and cut.
+/// Aligns cells in columns, escaped and cut to width.
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let cell = |it: &String| {
         let safe = text::visible(it).into_owned();
@@ -174,7 +174,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// `sum of amount`.
+/// Returns a title like `sum of amount`.
 fn title(value: &TableValue) -> String {
     match &value.column {
         Some(column) => format!("{} of {column}", value.function),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_asked_for_by_their_columns() {
+    fn aggregate_options_take_columns() {
         let line = Line::try_parse_from(["vic", "a.csv", "--sum", "x", "--sum", "y", "--count", "--max", "z"]).unwrap();
         let asked: Vec<String> = line
             .args
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_reads_like_one_and_cannot_write_to_the_terminal() {
+    fn table_is_aligned_and_escaped() {
         let response = samples::table("/w/a.csv");
         assert_eq!(
             lines(&response),

@@ -1,23 +1,23 @@
-//! Pure text for people: escaping, wrapping, numbers.
+//! Pure text functions for output: escaping, wrapping, numbers.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Columns of wrapped text, indent included. Fixed, so that the output is the same everywhere.
+/// Columns of wrapped text, including the indent. Fixed, so that the output is the same everywhere.
 pub const WIDTH: usize = 100;
 
-/// Makes control characters visible, line breaks among them: `\u{1b}` for an escape. What remains cannot move the
-/// cursor, change colours, or turn the direction of writing around.
+/// Escapes control characters, including line breaks: `\u{1b}` for an escape character. The result cannot move the cursor,
+/// change colours, or reverse the writing direction.
 pub fn visible(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// As [`visible`], for text of several lines: line breaks and tabs stay.
+/// Escapes like [`visible`], but keeps line breaks and tabs.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escape(text, |it| matches!(it, '\n' | '\t'))
 }
 
-/// Makes the control characters visible that JSON allows in strings. The value stays the same.
+/// Escapes the control characters that JSON allows in strings. The value stays the same.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(|it| is_unsafe(it) && it != '\n') {
         return Cow::Borrowed(json);
@@ -50,15 +50,16 @@ fn escape(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// C0, DEL and C1 controls, line and paragraph separators, the marks that turn the direction of writing, and tags, which
-/// write whole sentences that nobody sees.
+/// C0, DEL and C1 controls, line and paragraph separators, direction marks, and tag characters, which can hide whole
+/// sentences.
 fn is_unsafe(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(it, '\u{e0000}'..='\u{e007f}')
 }
 
-/// Wraps at white space, every line indented, made safe, at most `max_lines` long. Longer words stand out.
+/// Escapes and wraps a text at white space, with every line indented, in at most `max_lines` lines. A longer word exceeds
+/// the width.
 pub fn wrap(text: &str, indent: usize, max_lines: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut width = 0;
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_obeys_gets_through() {
+    fn visible_escapes_control_characters() {
         for (text, expected) in [
             ("plain ä 漢 🙂", "plain ä 漢 🙂"),
             ("a\u{1b}[31mb", "a\\u{1b}[31mb"),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_made_safe_without_changing_its_value() {
+    fn visible_json_keeps_the_value() {
         let value = serde_json::json!({"a\u{9b}": "\u{1b}\u{202e}\u{7f}ä"});
         let json = serde_json::to_string_pretty(&value).unwrap();
         let safe = visible_json(&json);
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_wrapped_between_words_and_cut_with_a_mark() {
+    fn wrap_breaks_between_words_and_marks_the_cut() {
         let words = "word ".repeat(60);
         let wrapped = wrap(&words, 3, 2);
         let lines: Vec<&str> = wrapped.lines().collect();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_are_formatted_for_people() {
         assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([bytes(1_023), bytes(1_536), bytes(5 << 30)], ["1023 B", "1.5 KiB", "5.0 GiB"]);
         assert_eq!([duration(2.54), duration(42.0), duration(65.0)], ["2.5 s", "42 s", "1m 05s"]);

@@ -1,4 +1,4 @@
-//! What a user may type for a size, a date and a path.
+//! Parses typed sizes, dates, durations and paths.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,12 +11,12 @@ use vic_protocol::error::{IoContext, Result};
 use vic_protocol::model::{INSIDE, Place, below_roots, namings, path_of, printed};
 use vic_protocol::units;
 
-/// Understands bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
+/// Parses bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
     units::size(text).ok_or_else(|| format!("`{text}` is not a size: use `512`, `10k`, `5M` or `1G`"))
 }
 
-/// Understands `2026-05-01` (midnight here), RFC 3339 date-times, and `12h`, `7d`, `2w`, `1y` ago.
+/// Parses `2026-05-01` (local midnight), RFC 3339 date-times, and `12h`, `7d`, `2w`, `1y` ago.
 pub fn date(text: &str) -> Result<DateTime<Utc>, String> {
     date_at(text, Local::now())
 }
@@ -38,7 +38,7 @@ fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, S
     TimeDelta::try_hours(hours).and_then(|ago| now.to_utc().checked_sub_signed(ago)).ok_or_else(wrong)
 }
 
-/// Understands a length of time in seconds, with an optional unit: `90`, `90s`, `30m`, `1h`, `2d`.
+/// Parses a duration in seconds, with an optional unit: `90`, `90s`, `30m`, `1h`, `2d`.
 pub fn seconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no length of time: use `90s`, `30m`, `1h` or `2d`");
     let number = text.trim_end_matches(|it: char| !it.is_ascii_digit());
@@ -52,9 +52,8 @@ pub fn seconds(text: &str) -> Result<u64, String> {
     number.parse::<u32>().ok().filter(|it| *it > 0).map(|it| u64::from(it) * unit).ok_or_else(wrong)
 }
 
-/// Makes a path absolute against the working directory, as the daemon knows it: symlinks resolved as far as the path
-/// exists. The part after `!/`, inside an archive, stays as it is. A `file://` URL is understood, and one is made of what is
-/// not UTF-8.
+/// Makes a path absolute against the working directory, and resolves symlinks as far as the path exists. The part after
+/// `!/`, inside an archive, stays unchanged. Accepts a `file://` URL, and returns one for a path that is not UTF-8.
 ///
 /// # Errors
 /// There is no working directory.
@@ -67,10 +66,11 @@ pub fn absolute(path: &Path) -> Result<String> {
     Ok(printed(&resolved).into_owned())
 }
 
-/// As [`absolute`]; what is not there is looked for below the roots, as hits print paths.
+/// Makes a path absolute as [`absolute`] does. Searches a path that does not exist below the roots, because hits print such
+/// paths.
 ///
 /// # Errors
-/// Several roots have it, or the daemon does not tell them.
+/// Several roots have it, or the daemon cannot list them.
 pub async fn named(client: &Client, path: &Path) -> Result<String> {
     let path = typed(path);
     if path.is_absolute() || resolve(&path).is_some() || path.as_os_str().is_empty() || leads_upwards(&path) {
@@ -82,10 +82,10 @@ pub async fn named(client: &Client, path: &Path) -> Result<String> {
     }
 }
 
-/// As [`named`], of a folder that may be said.
+/// Runs [`named`] on an optional path.
 ///
 /// # Errors
-/// As there.
+/// See [`named`].
 pub async fn named_root(client: &Client, path: Option<&Path>) -> Result<Option<String>> {
     match path {
         Some(path) => named(client, path).await.map(Some),
@@ -93,10 +93,10 @@ pub async fn named_root(client: &Client, path: Option<&Path>) -> Result<Option<S
     }
 }
 
-/// As [`named`], of what may have its place in the file behind it, `lease.pdf, page 3`: returns both.
+/// Resolves a path like [`named`], with an optional place after it, as in `lease.pdf, page 3`. Returns both.
 ///
 /// # Errors
-/// As there.
+/// See [`named`].
 pub async fn named_place(client: &Client, path: &Path) -> Result<(String, Place)> {
     let Some(text) = path.to_str() else { return Ok((absolute(path)?, Place::default())) };
     let roots = client.roots().await?;
@@ -115,7 +115,7 @@ pub async fn named_place(client: &Client, path: &Path) -> Result<(String, Place)
     Ok((absolute(path)?, Place::default()))
 }
 
-/// A path as it was typed, or the one of a URL.
+/// Returns the typed path, or the path of a URL.
 fn typed(path: &Path) -> PathBuf {
     path.to_str().map_or_else(|| path.to_path_buf(), path_of)
 }
@@ -124,12 +124,12 @@ fn leads_upwards(path: &Path) -> bool {
     path.components().any(|it| it == Component::ParentDir)
 }
 
-/// Where something is that exists.
+/// Resolves an existing path.
 fn resolve(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(path).ok().or_else(|| resolve_archive(path))
 }
 
-/// `archive.zip!/member` with the archive resolved: the first file that there is, since a folder's name may end in `!` too.
+/// Resolves the archive of `archive.zip!/member`: the first existing file, since a folder's name may end in `!` too.
 fn resolve_archive(path: &Path) -> Option<PathBuf> {
     let name = path.as_os_str().as_bytes();
     let archive = |at: usize| {
@@ -142,7 +142,7 @@ fn resolve_archive(path: &Path) -> Option<PathBuf> {
     Some(resolved.into())
 }
 
-/// A file that is not there in a folder that is.
+/// Resolves a missing file in an existing folder.
 fn resolve_gone(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_understood() {
+    fn dates_are_parsed() {
         let zone = chrono::FixedOffset::east_opt(2 * 3_600).unwrap();
         let now = zone.with_ymd_and_hms(2026, 5, 15, 12, 0, 0).unwrap();
         for (text, expected) in [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_are_understood() {
+    fn durations_are_parsed() {
         for (text, expected) in [
             ("90", Some(90)),
             ("90s", Some(90)),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_resolved_as_far_as_they_exist() {
+    fn absolute_resolves_existing_part_of_path() {
         let dir = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir(root.join("real")).unwrap();

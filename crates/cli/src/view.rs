@@ -1,4 +1,4 @@
-//! `vic view`: which documents a verb of the contract works on.
+//! `vic view`: manages the document sets for verbs of the corpus contract.
 
 use clap::Subcommand;
 use serde_json::{Map, Value};
@@ -21,16 +21,16 @@ pub(crate) struct Args {
 enum Action {
     /// Saves a view: a filter, a set of files, or a session
     Create(Create),
-    /// Lists the views and the sessions
+    /// Lists views and sessions
     List,
     /// Shows a view and its documents
     Show {
-        /// Its name
+        /// The view's name
         name: String,
     },
-    /// Forgets a view, or a session with the texts that it keeps; files stay
+    /// Deletes a view, or a session with its stored texts; files stay
     Delete {
-        /// Its name
+        /// The view's name
         #[arg(required_unless_present = "session", conflicts_with = "session")]
         name: Option<String>,
         /// The number of a session
@@ -41,7 +41,7 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Create {
-    /// Its name
+    /// The view's name
     #[arg(long)]
     name: String,
     /// A filter over metadata, e.g. "content_type=academic AND citations>50"
@@ -53,15 +53,15 @@ struct Create {
     /// The files of an ingest run
     #[arg(long)]
     session: Option<i64>,
-    /// Only files changed since a date, or for e.g. `30 days`
+    /// Only files changed since a date, or within e.g. `30 days`
     #[arg(long)]
     since: Option<String>,
-    /// Follows the index: new files that fit belong to it
+    /// Keep the view up to date: new matching files join it
     #[arg(long)]
     auto_update: bool,
 }
 
-/// Asks, and prints.
+/// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let call = CorpusCall { verb: "VIEW".into(), request: request(args.action) };
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;

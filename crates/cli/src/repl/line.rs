@@ -1,10 +1,10 @@
-//! A line that is being typed: what keys do to it, and to the lines before it. Nothing here touches a terminal.
+//! Line editor: applies keys to the typed line and the history. Does not access a terminal.
 
 use console::Key;
 
-/// Lines of the past that are kept.
+/// Most lines in the history.
 const HISTORY: usize = 2_000;
-/// Keys that letters with Ctrl stand for.
+/// Characters of the Ctrl keys.
 const CTRL_A: char = '\u{1}';
 const CTRL_D: char = '\u{4}';
 const CTRL_E: char = '\u{5}';
@@ -12,21 +12,21 @@ const CTRL_K: char = '\u{b}';
 const CTRL_U: char = '\u{15}';
 const CTRL_W: char = '\u{17}';
 
-/// The lines before.
+/// The history of lines.
 #[derive(Debug, Default)]
 pub(super) struct History {
     lines: Vec<String>,
 }
 
 impl History {
-    /// Reads a file of lines.
+    /// Parses a history file.
     pub(super) fn of(text: &str) -> History {
         let mut history = History::default();
         text.lines().for_each(|it| history.add(it));
         history
     }
 
-    /// Adds a line, unless it is the last one again.
+    /// Adds a line, unless it repeats the last one.
     pub(super) fn add(&mut self, line: &str) {
         let line = line.trim();
         if line.is_empty() || self.lines.last().is_some_and(|it| it == line) {
@@ -37,49 +37,49 @@ impl History {
         self.lines.drain(..surplus);
     }
 
-    /// The lines as a file.
+    /// Returns the lines as the text of a history file.
     pub(super) fn text(&self) -> String {
         self.lines.iter().map(|it| format!("{it}\n")).collect()
     }
 }
 
-/// What a key led to.
+/// The result of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// The line may look different.
+    /// The line may have changed.
     Changed,
-    /// The line is done.
+    /// The line is complete.
     Done(String),
-    /// The line is given up.
+    /// The line is discarded.
     Dropped,
-    /// Nothing more will be typed.
+    /// The input has ended.
     End,
-    /// What could stand here: more than one thing.
+    /// Several completions are possible.
     Choices(Vec<String>),
 }
 
-/// A line, and where in it the cursor stands, in characters.
+/// The typed line, with the cursor position in characters.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     chars: Vec<char>,
     cursor: usize,
-    /// How far back in the history it is, and what was typed before going there.
+    /// Steps back in the history, and the typed line before the first step.
     back: usize,
     kept: Vec<char>,
 }
 
 impl Line {
-    /// The text.
+    /// Returns the text.
     pub(super) fn text(&self) -> String {
         self.chars.iter().collect()
     }
 
-    /// Characters after the cursor.
+    /// Returns the characters after the cursor.
     pub(super) fn after(&self) -> &[char] {
         &self.chars[self.cursor..]
     }
 
-    /// Takes a key. `complete` gives what can stand after some words, and how much of it is there already.
+    /// Applies a key. `complete` takes the text before a word and the word's beginning, and returns the possible words.
     pub(super) fn key(&mut self, key: Key, history: &History, complete: impl Fn(&str, &str) -> Vec<String>) -> Typed {
         match key {
             Key::Enter => return Typed::Done(self.text()),
@@ -134,7 +134,7 @@ impl Line {
         }
     }
 
-    /// Shows a line of the past; 0 is the one that was typed.
+    /// Shows a line of the history; 0 is the typed line.
     fn past(&mut self, back: usize, history: &History) {
         if back > history.lines.len() {
             return;
@@ -168,7 +168,7 @@ impl Line {
     }
 }
 
-/// What all of them begin with.
+/// Returns the common prefix.
 fn common(all: &[String]) -> String {
     let Some((first, rest)) = all.split_first() else { return String::new() };
     let mut common = first.clone();
@@ -192,7 +192,7 @@ mod tests {
             .collect()
     }
 
-    /// Types keys; `|` in what is expected stands for the cursor.
+    /// Applies keys; `|` in the expected text marks the cursor.
     fn check(keys: Vec<Key>, expected: &str) {
         let history = History::of("first\nsecond\n");
         let mut line = Line::default();
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_before_come_back_and_what_was_typed_is_kept() {
+    fn history_steps_keep_the_typed_line() {
         check(then("now", &[Key::ArrowUp]), "second|");
         check(then("now", &[Key::ArrowUp, Key::ArrowUp, Key::ArrowUp]), "first|");
         check(then("now", &[Key::ArrowUp, Key::ArrowUp, Key::ArrowDown, Key::ArrowDown, Key::ArrowDown]), "now|");
     }
 
     #[test]
-    fn a_word_is_completed_as_far_as_it_is_certain() {
+    fn tab_completes_the_common_prefix() {
         check(then("llm st", &[Key::Tab]), "llm status |");
         check(then("llm ans", &[Key::Tab]), "llm answer |");
         let mut line = Line::default();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_is_dropped_or_is_the_last() {
+    fn enter_ctrl_c_and_ctrl_d_end_the_line() {
         let history = History::default();
         let mut line = Line::default();
         assert_eq!(line.key(Key::Char(CTRL_D), &history, choices), Typed::End);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_has_no_line_twice_in_a_row_and_an_end() {
+    fn history_drops_repeats_and_is_bounded() {
         let mut history = History::of("a\na\n\nb\n");
         assert_eq!(history.text(), "a\nb\n");
         (0..3_000).for_each(|it| history.add(&it.to_string()));

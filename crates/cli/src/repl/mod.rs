@@ -1,4 +1,4 @@
-//! `vic repl`: every command of vic, one a line, with history and completion.
+//! `vic repl`: runs vic commands line by line, with history and completion.
 
 mod line;
 
@@ -17,14 +17,14 @@ use line::{History, Line, Typed};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 
-/// What stands before a line.
+/// The prompt.
 const PROMPT: &str = "vic> ";
 
 /// Arguments of `vic repl`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// Reads lines until the end.
+/// Runs the command until the input ends.
 pub(crate) async fn run(_args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match std::io::stdin().is_terminal() {
         true => edited(config, printer).await,
@@ -32,20 +32,21 @@ pub(crate) async fn run(_args: Args, config: &Config, printer: &mut Printer) -> 
     }
 }
 
-/// Lines of a program: no prompt. One that fails is told by its number and the next is done; the first failure is that of all.
+/// Runs lines from a pipe, without a prompt. Reports a failed line by its number and continues; the first failure determines
+/// the exit code.
 async fn piped(config: &Config, printer: &mut Printer) -> Result<()> {
     let mut failed = 0;
     for number in 1.. {
-        // Locked for one line only: a command may read what follows.
+        // Locks standard input for one line only: a command may read what follows.
         let line = next_line(&mut std::io::stdin().lock());
         let done = match line {
             Ok(None) => break,
             Ok(Some(line)) => obey(&line, config, printer).await,
             Err(error) if error.code == ErrorCode::InvalidArgument => Err(error),
-            // Nothing more will come.
+            // The input is broken, so no line will follow.
             Err(error) => return Err(error),
         };
-        // What was printed so far belongs before the error.
+        // Earlier output goes before the error.
         printer.flush()?;
         match done {
             Ok(Next::End) => break,
@@ -61,7 +62,7 @@ async fn piped(config: &Config, printer: &mut Printer) -> Result<()> {
     Ok(())
 }
 
-/// Reads a line; none when there are no more.
+/// Reads a line; none at the end of the input.
 fn next_line(input: &mut impl BufRead) -> Result<Option<String>> {
     let mut line = Vec::new();
     let read = input.read_until(b'\n', &mut line);
@@ -71,10 +72,10 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<String>> {
     }
 }
 
-/// Lines of a person.
+/// Runs lines typed at a terminal.
 async fn edited(config: &Config, printer: &mut Printer) -> Result<()> {
     let path = config.data_dir.join("repl_history");
-    // None yet, or one that cannot be read: a session without a past.
+    // A missing or unreadable history counts as empty.
     let mut history = History::of(&std::fs::read_to_string(&path).unwrap_or_default());
     let (terminal, commands) = (Term::stdout(), Cli::command());
     loop {
@@ -85,7 +86,7 @@ async fn edited(config: &Config, printer: &mut Printer) -> Result<()> {
         history.add(&line);
         match obey(&line, config, printer).await {
             Ok(Next::End) => break,
-            // Whoever typed it has seen it; the end of the session is no failure.
+            // The user has seen the failure, so the session still succeeds.
             Ok(Next::Line) => printer.exit_code = 0,
             Err(error) => {
                 printer.flush()?;
@@ -93,17 +94,17 @@ async fn edited(config: &Config, printer: &mut Printer) -> Result<()> {
             }
         }
     }
-    // The directory is there once a command has started the daemon.
+    // The directory exists once a command has started the daemon.
     if config.data_dir.is_dir() { keep(&history, &path) } else { Ok(()) }
 }
 
-/// Writes the history, for this user only: questions are private.
+/// Writes the history, readable for this user only: questions are private.
 fn keep(history: &History, path: &Path) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut it| it.write_all(history.text().as_bytes())).at("write", path)
 }
 
-/// Lets somebody type a line; None when nothing more will be typed.
+/// Reads a typed line; None at the end of the input.
 fn type_line(terminal: &Term, history: &History, commands: &clap::Command) -> std::io::Result<Option<String>> {
     let mut line = Line::default();
     loop {
@@ -136,14 +137,14 @@ fn type_line(terminal: &Term, history: &History, commands: &clap::Command) -> st
     }
 }
 
-/// What comes after a line.
+/// The action after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Line,
     End,
 }
 
-/// Does what a line says.
+/// Runs a line.
 async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next> {
     let words = words(line)?;
     match words.first().map(String::as_str) {
@@ -159,7 +160,7 @@ async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next
     let typed = std::iter::once("vic".to_string()).chain(words);
     let cli = match Cli::try_parse_from(typed) {
         Ok(cli) => cli,
-        // Help and the version are no mistakes.
+        // Help and version are not errors.
         Err(error) if error.exit_code() == 0 => {
             printer.raw(&error.render().to_string())?;
             return Ok(Next::Line);
@@ -169,12 +170,12 @@ async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next
     if matches!(cli.command, Command::Repl(_)) {
         return Err(Error::invalid("this is the repl already"));
     }
-    // A command in a command: its future holds one of its own kind.
+    // Boxed, because the future of a command would contain itself.
     Box::pin(dispatch(cli.command, config, printer)).await?;
     Ok(Next::Line)
 }
 
-/// What is wrong with a line, and the nearest word that there is.
+/// Returns a usage error with a suggestion.
 fn usage(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let said = text.lines().find(|it| !it.trim().is_empty()).unwrap_or("wrong usage");
@@ -185,7 +186,7 @@ fn usage(error: &clap::Error) -> Error {
     Error::new(ErrorCode::InvalidArgument, said.trim_start_matches("error: ").to_string()).hint(hint)
 }
 
-/// The word that was probably meant, where one was typed that nobody knows.
+/// Returns clap's suggestion for an unknown word.
 fn meant(error: &clap::Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue, ContextKind::SuggestedArg];
     let suggested = kinds.into_iter().find_map(|kind| error.get(kind))?;
@@ -197,8 +198,8 @@ fn meant(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The words of a line, as a shell has them: quotes hold words together, a backslash makes anything plain. Only an
-/// apostrophe within a word or behind it is just that: questions are typed here.
+/// Splits a line into words like a shell: quotes group words, and a backslash makes the next character literal. An
+/// apostrophe inside or after a word is literal, because questions are typed here.
 fn words(line: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -226,7 +227,7 @@ fn words(line: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// What can stand after some words: subcommands, or options once a `-` is typed.
+/// Returns the completions after some words: subcommands, or options after a `-`.
 fn candidates(command: &clap::Command, before: &str, begun: &str) -> Vec<String> {
     let mut command = command;
     for word in before.split_whitespace() {
@@ -254,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_taken_apart_as_a_shell_does() {
+    fn words_splits_like_a_shell_but_keeps_apostrophes() {
         for (line, expected) in [
             ("llm ask find Node named b", vec!["llm", "ask", "find", "Node", "named", "b"]),
             ("ask \"who signed\" 'the \"x\"'", vec!["ask", "who signed", "the \"x\""]),
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_the_documents_is_one_line() {
+    fn documented_commands_parse_as_one_line() {
         for line in [
             "llm status",
             "llm use mock",
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_word_gets_the_nearest_one() {
+    fn unknown_word_gets_nearest_suggestion() {
         for (line, nearest) in [
             ("lmm status", Some("llm")),
             ("llm agnet who?", Some("agent")),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_options_are_completed() {
+    fn candidates_complete_commands_and_options() {
         let command = Cli::command();
         assert_eq!(candidates(&command, "", "rep"), ["repl"]);
         assert_eq!(candidates(&command, "llm ", "a"), ["agent", "answer", "ask"]);
