@@ -324,8 +324,8 @@ impl Assistant {
 
     pub(super) fn choice(&self, over: &Override) -> Result<Choice> {
         if over.command.is_some() && !self.may_run {
-            return Err(Error::new(ErrorCode::PermissionDenied, "a command can be named only on this machine")
-                .hint("vic llm use command ..., typed by whoever runs the daemon"));
+            return Err(Error::new(ErrorCode::PermissionDenied, "only the local owner may name a command")
+                .hint("the owner can set it: vic llm use command ..."));
         }
         // The path of the choice file is for the owner only.
         let remembered = Choice::load(&self.shared.config);
@@ -408,7 +408,7 @@ fn check_question(question: &str) -> Result<()> {
     tool_loop::check(question)?;
     match question.len() {
         0..=MAX_QUESTION => Ok(()),
-        bytes => Err(Error::invalid(format!("the question has {bytes} bytes, and may have {MAX_QUESTION}"))),
+        bytes => Err(Error::invalid(format!("the question has {bytes} bytes, but the limit is {MAX_QUESTION}"))),
     }
 }
 

@@ -102,10 +102,10 @@ fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMa
         kept.insert(id, text);
     }
     if cut > 0 {
-        notes.push(format!("of long texts of the evidence the first {CHUNK_BYTES} bytes were shown"));
+        notes.push(format!("long evidence texts were cut to the first {CHUNK_BYTES} bytes"));
     }
     if kept.len() < all {
-        notes.push(format!("{} of {all} texts of the evidence were shown", kept.len()));
+        notes.push(format!("{} of {all} evidence texts were shown", kept.len()));
     }
     kept
 }
@@ -157,7 +157,7 @@ fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String
                 proposal["schema_hint"] = update.schema_hint.as_str().into();
                 routed += 1;
             }
-            Some(_) => notes.push(format!("proposal `{}` has its schema already", update.proposal_id)),
+            Some(_) => notes.push(format!("proposal `{}` already has a schema", update.proposal_id)),
             None => notes.push(format!("there is no proposal `{}` to route", update.proposal_id)),
         }
     }
@@ -180,7 +180,7 @@ fn marked(proposal: &Value, model: &str) -> Value {
 /// `InvalidArgument` with the place, e.g. `proposals[3].rel_type`.
 pub fn check_proposals(file: &Value) -> Result<()> {
     if file["version"] != 1 {
-        let text = format!("`version` is {}, and this vic knows 1", file["version"]);
+        let text = format!("`version` is {}, but this vic reads only 1", file["version"]);
         return Err(Error::invalid(text).field("version"));
     }
     let mut ids = BTreeSet::new();
@@ -192,7 +192,7 @@ pub fn check_proposals(file: &Value) -> Result<()> {
         check_one(proposal).map_err(at)?;
         let id = proposal["proposal_id"].as_str().unwrap_or_default();
         if !ids.insert(id) {
-            return Err(at(Error::invalid(format!("`{id}` is there twice"))));
+            return Err(at(Error::invalid(format!("`{id}` is a duplicate"))));
         }
     }
     Ok(())
@@ -200,7 +200,7 @@ pub fn check_proposals(file: &Value) -> Result<()> {
 
 fn list(file: &Value) -> Result<&Vec<Value>> {
     let list = file["proposals"].as_array();
-    let list = list.ok_or_else(|| Error::invalid("`proposals` is no list").field("proposals"))?;
+    let list = list.ok_or_else(|| Error::invalid("`proposals` is not a list").field("proposals"))?;
     match list.len() {
         0..=MAX_PROPOSALS => Ok(list),
         many => Err(Error::invalid(format!("{many} proposals are more than {MAX_PROPOSALS}")).field("proposals")),
@@ -233,20 +233,20 @@ fn check_added(
     check_one(proposal)?;
     let id = proposal["proposal_id"].as_str().unwrap_or_default();
     if ids.contains(id) {
-        return Err(Error::invalid(format!("`{id}` is there already")));
+        return Err(Error::invalid(format!("`{id}` already exists")));
     }
     if proposal["kind"] == "Relation" {
         let unknown =
             ["source", "target"].iter().find(|it| !proposal[**it].as_str().is_some_and(|it| entities.contains(it)));
         if let Some(end) = unknown {
-            return Err(Error::invalid(format!("its `{end}` is no entity of the file")));
+            return Err(Error::invalid(format!("its `{end}` is not an entity of the file")));
         }
     }
     let cited = proposal["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shown = |it: &Value| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it));
     match evidence.is_empty() || cited.iter().any(shown) {
         true => Ok(()),
-        false => Err(Error::invalid("no text that was shown bears it out")),
+        false => Err(Error::invalid("it cites no text that was shown")),
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let after = augment(&Stub, None, file(entities.clone()), texts(5_000), u32::MAX).await.unwrap();
         assert_eq!(after.added, MAX_NEW as usize);
-        for said in ["1000 of 5000 texts", "at most 2000 proposals"] {
+        for said in ["1000 of 5000 evidence texts", "at most 2000 proposals"] {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }
         // With no additions allowed, it ends without a full pass.
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!((after.added, after.routed), (2, 1));
         assert_eq!(after.proposals["proposals"][0]["schema_hint"], "people");
         for said in
-            ["`target` is no entity", "`p-ada` is there already", "bears it out", "confidence", "kind", "p-none"]
+            ["`target` is not an entity", "`p-ada` already exists", "cites no text", "confidence", "kind", "p-none"]
         {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }

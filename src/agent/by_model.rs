@@ -112,7 +112,7 @@ impl Reasoner for ByModel {
                 }
             }
         }
-        Err(problem.unwrap_or_else(|| Error::internal("a model was not asked")).hint("try another model"))
+        Err(problem.unwrap_or_else(|| Error::internal("no request was sent to the model")).hint("try another model"))
     }
 }
 

@@ -79,7 +79,7 @@ impl Choice {
         let backend = match (over.backend, &command) {
             (Some(BackendKind::Command) | None, Some(_)) => BackendKind::Command,
             (Some(other), Some(_)) => {
-                let text = format!("a command was given, and the backend is `{}`", other.name());
+                let text = format!("a command was given, but the backend is `{}`", other.name());
                 return Err(Error::invalid(text).hint("use --backend command"));
             }
             (Some(other), None) => other,

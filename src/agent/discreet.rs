@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_a_task_is_cleaned() {
+    fn every_string_of_a_task_is_redacted() {
         let question = format!("api_key = \"{VALUE}\", whose is it?");
         let rows = json!({ "vars": ["?k"], "rows": [{ "?k": { "api_key": VALUE } }] });
         let named = json!({ "rows": [{ format!("token:\n{VALUE}"): 1 }] });

@@ -54,7 +54,7 @@ impl Guest<'_> {
             };
             response = thinker.think(task).await?;
         }
-        let text = format!("the answer was not there after {MOST_CALLS} calls of tools");
+        let text = format!("no answer after {MOST_CALLS} tool calls");
         Err(Error::new(ErrorCode::ResourceExhausted, text).hint("`vic llm agent` allows more: --max-steps"))
     }
 

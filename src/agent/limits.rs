@@ -34,7 +34,8 @@ impl Allowed {
         if wanted.is_zero() {
             return Err(Error::invalid("`timeout_seconds` is 0").field("timeout_seconds"));
         }
-        let note = (wanted > most).then(|| format!("{most:?} instead of {wanted:?}: VIC_LLM_MAX_SECONDS has no more"));
+        let note =
+            (wanted > most).then(|| format!("{most:?} instead of {wanted:?}: VIC_LLM_MAX_SECONDS allows no more"));
         Ok(Allowed { time: wanted.min(most), note })
     }
 
@@ -44,7 +45,7 @@ impl Allowed {
     /// `DeadlineExceeded`, and errors of the work.
     pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(self.time, work).await.unwrap_or_else(|_| {
-            let text = format!("there was no answer within {:?}", self.time);
+            let text = format!("no answer within {:?}", self.time);
             Err(Error::new(ErrorCode::DeadlineExceeded, text).hint("allow more with --seconds, or take a faster model"))
         })
     }

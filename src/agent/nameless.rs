@@ -15,7 +15,7 @@ use crate::model::Redaction;
 use crate::model::agent::BackendKind;
 
 /// Message for a failed command.
-const FAILED: &str = "the backend failed; the log of vicd says why, to its owner";
+const FAILED: &str = "the backend failed; the owner finds the reason in the log of vicd";
 
 /// A reasoner with redacted name and errors, for callers other than the owner.
 pub(super) struct Nameless {
@@ -73,6 +73,6 @@ fn told(backend: BackendKind, error: Error) -> Error {
     if backend != BackendKind::Command || error.code == ErrorCode::InvalidArgument {
         return redact_hosts::hide(error);
     }
-    tracing::warn!(%error, "the command that is the model failed");
+    tracing::warn!(%error, "the backend command failed");
     Error { message: FAILED.into(), hint: None, ..error }
 }

@@ -102,12 +102,12 @@ async fn found(
                 return Ok((query, published(&results)));
             }
             Err(error) if attempt == 1 => {
-                thinker.notes.push(plain(&format!("the first query was wrong: {error}")));
+                thinker.notes.push(plain(&format!("the first query failed: {error}")));
                 asked_for = format!("{question}\n\n(This query was wrong: {query}: {error})");
             }
             Err(error) => {
                 let text = format!("{} gave no query that can be run: {error}", thinker.reasoner.name());
-                return Err(Error::new(ErrorCode::FailedPrecondition, text).hint("say it in other words"));
+                return Err(Error::new(ErrorCode::FailedPrecondition, text).hint("rephrase the question"));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Cuts a task to the size limit of its reasoner: a model's context window or a plugin's input limit. Cuts here are
 //! reported, while a server would cut silently.
 //!
-//! A question is never cut: a task whose question alone does not fit is rejected. Of results the newest stay nearly whole,
+//! A question is never cut: a task is rejected if its question alone does not fit. Of results the newest stay nearly whole,
 //! lists keep their beginning, and the task itself says that something is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ impl Room {
     fn too_small(self, task: &PluginTask) -> Error {
         let (needed, most) = (self.cost(task), self.most());
         let unit = if matches!(self, Room::Tokens(_)) { "tokens" } else { "bytes" };
-        let text = format!("the question needs {needed} {unit}, and there is room for {most}");
+        let text = format!("the question needs {needed} {unit}, but only {most} are free");
         let error = Error::new(ErrorCode::FailedPrecondition, text);
         match self {
             Room::Tokens(_) => error
@@ -114,7 +114,7 @@ fn query(room: Room, question: String, schema: &SchemaHints) -> Result<(PluginTa
     let task = |names| PluginTask::ToQuery { question: question.clone(), schema: schema.clone().cut(names) };
     let fits = [100, 50, 20, 8, 0].into_iter().map(task).find(|it| room.holds(it));
     let fits = fits.ok_or_else(|| room.too_small(&task(0)))?;
-    Ok((fits, BTreeSet::from(["not every name of the schema was shown: there was no room"])))
+    Ok((fits, BTreeSet::from(["some names of the schema did not fit and were not shown"])))
 }
 
 /// Keeps the first rows that fit.
@@ -144,7 +144,7 @@ fn answer(
         return Err(room.too_small(&bare));
     }
     let (shown, _) = room.first(rows, room.cost(&bare));
-    let cut = "not every row was shown to whoever wrote the answer: there was no room";
+    let cut = "some rows did not fit and were not shown to the model";
     Ok((task(&query, &rows[..shown]), BTreeSet::from([cut])))
 }
 
@@ -180,10 +180,10 @@ fn augment(
     let (shown, _) = room.first(&texts, taken);
     let mut cuts = BTreeSet::new();
     if kept < all.len() {
-        cuts.insert("not every proposal was shown: there was no room");
+        cuts.insert("some proposals did not fit and were not shown");
     }
     if shown < texts.len() {
-        cuts.insert("not every text of the evidence was shown: there was no room");
+        cuts.insert("some evidence texts did not fit and were not shown");
     }
     let texts = texts[..shown].iter().map(|(id, text)| ((*id).clone(), (*text).clone())).collect();
     Ok((task(&all[..kept], texts, &head), cuts))
@@ -240,7 +240,7 @@ fn shown(step: &Step, extent: Extent) -> (PluginTask, BTreeSet<&'static str>) {
     let mut cuts = BTreeSet::new();
     let from = step.transcript.len().saturating_sub(extent.calls);
     if from > 0 {
-        cuts.insert("the first calls were not shown any more: there was no room");
+        cuts.insert("the first calls did not fit and were not shown");
     }
     let mut left = TRANSCRIPT_BYTES;
     let mut calls: Vec<TranscriptStep> = Vec::with_capacity(step.transcript.len() - from);

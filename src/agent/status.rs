@@ -10,7 +10,7 @@ use crate::model::PrivacyMode;
 use crate::model::agent::{BackendKind, Override};
 
 /// Note about a command in mode `local_only`.
-const OFFLINE: &str = "the command has no network, also not to this machine; else it runs as you, and can read and write \
+const OFFLINE: &str = "the command has no network access, not even to this machine; otherwise it runs as you, and can read and write \
 your files; `vic audit` lists what it was sent";
 
 /// Note about a command in the other modes, where vic cannot confine it.

@@ -444,5 +444,5 @@ async fn proposals_of_another_host_are_bounded_and_validated() {
     assert_eq!((many.added_proposals.len(), many.error), (2_000, None));
     assert!(many.notes.iter().any(|it| it.contains("the first 1200 bytes")), "{:?}", many.notes);
     let twice = assistant.plugin(&asked(vec![entity(1), entity(1)]), &Override::default()).await.unwrap();
-    assert!(twice.error.is_some_and(|it| it.contains("is there twice")));
+    assert!(twice.error.is_some_and(|it| it.contains("is a duplicate")));
 }

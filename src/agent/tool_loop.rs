@@ -233,7 +233,7 @@ impl ToolLoop<'_> {
     async fn obey(&self, state: &mut State, call: ToolInvocation) -> Next {
         let same = |it: &&TranscriptStep| it.tool == call.name && it.args == call.args;
         if state.transcript.iter().filter(same).count() >= REPEATS {
-            state.notes.push(format!("step {}: the same call of `{}` again", state.steps, plain(&call.name)));
+            state.notes.push(format!("step {}: repeated call of `{}`", state.steps, plain(&call.name)));
             return Next::End(Ending::Stuck);
         }
         self.call(state, &call.name, call.args).await;
@@ -295,7 +295,7 @@ impl ToolLoop<'_> {
             Ending::Steps => format!("no answer within {} steps", self.bounds.steps),
             Ending::Time => format!("no answer within {:?}", self.bounds.time),
             Ending::Tokens => format!("no answer within {} tokens", self.bounds.tokens),
-            Ending::Stuck => "the model came no further".to_string(),
+            Ending::Stuck => "the model got stuck".to_string(),
             Ending::Uncited => "the model's answer cited nothing that was found, and is not shown".to_string(),
             Ending::Answered | Ending::NothingFound | Ending::Failed => "the model failed".to_string(),
         };

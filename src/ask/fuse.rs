@@ -165,7 +165,7 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
     chunks
 }
 
-/// Raises the scores of files whose names hold words of the question, and sorts all files again.
+/// Raises the scores of files with words of the question in their names, and sorts all files again.
 pub(crate) fn lift_named(files: &mut [Fused], share: impl Fn(FileId) -> Option<f32>) {
     for file in files.iter_mut() {
         file.name = share(file.file_id);

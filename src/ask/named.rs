@@ -50,7 +50,7 @@ impl Names {
         named.held.iter().map(|it| self.words[*it].whole.clone()).collect()
     }
 
-    /// Returns the files whose names hold at least this share, best first.
+    /// Returns the files with at least this share in their names, best first.
     fn best(&self, least: f32) -> Vec<FileId> {
         self.named.iter().filter(|it| it.share >= least).map(|it| it.file_id).collect()
     }
@@ -129,7 +129,7 @@ impl Asker {
         Ok(found)
     }
 
-    /// Returns hits of files without text: those whose names hold enough of the question. With a metadata filter, also files
+    /// Returns hits of files without text: those with enough of the question in their names. With a metadata filter, also files
     /// that pass it, as far as the limit allows.
     pub(super) async fn without_text(
         &self,
@@ -164,7 +164,7 @@ impl Asker {
         Ok(found)
     }
 
-    /// Returns hits of files whose names hold at least this share of the question.
+    /// Returns hits of files with at least this share of the question in their names.
     pub(super) async fn called(&self, question: &Question, names: &Names, least: f32) -> Result<Vec<Found>> {
         let ids = names.best(least);
         if ids.is_empty() {

@@ -63,7 +63,7 @@ impl Asker {
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
-        // A file whose name holds the whole question ranks before weaker passages, and behind a passage that holds it too.
+        // A file with the whole question in its name ranks before weaker passages, and behind a passage that holds it too.
         let best = hits.first().and_then(|it| it.evidence.as_deref());
         let says_all = best.is_some_and(|it| it.words_matched >= question.words.len());
         for found in unread {

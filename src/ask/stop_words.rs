@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Function words and question words: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, Turkish.
+/// Function and question words: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, Turkish.
 const WORDS: &str = "a an and are as at be been being by can could did do does done for from had has have he her him his how i if in into is \
 it its me my no not of off on or our out she should so some than that the their them then there these they this those to too \
 us was we were what when where which while who whom whose why will with would you your whats whos does doesnt didnt many much any \

@@ -120,7 +120,7 @@ pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSe
     Ok(FileSet::Only(ids.into()))
 }
 
-/// Returns the files whose names hold each of these runs.
+/// Returns, for each of these runs, the files with it in their names.
 async fn with_names(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
     let (catalog, runs) = (catalog.clone(), runs.to_vec());
     blocking(move || runs.iter().map(|it| catalog.with_name(it)).collect()).await

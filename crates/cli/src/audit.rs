@@ -42,7 +42,7 @@ async fn agents(client: &Client, args: &Args, printer: &mut Printer) -> Result<(
     let runs: Vec<AgentRun> = serde_json::from_value(runs).map_err(Error::internal)?;
     match args.output.format {
         Format::Json => printer.json(&runs),
-        Format::Human if runs.is_empty() => printer.line("no agent was asked anything yet"),
+        Format::Human if runs.is_empty() => printer.line("no agent runs yet"),
         Format::Human => runs.iter().try_for_each(|it| printer.line(&run_line(it))),
     }
 }

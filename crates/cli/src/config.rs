@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
         Command::Show { output } => {
             let settings = config::settings()?;
             for stranger in config::strangers() {
-                note(&format!("note: {stranger} is no setting of vic and is not read"));
+                note(&format!("note: {stranger} is not a setting of vic and is ignored"));
             }
             match output.format {
                 Format::Json => printer.json(&settings),

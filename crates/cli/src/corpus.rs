@@ -71,7 +71,8 @@ pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
         request.insert(name.into(), word.as_str().into());
     }
     while let Some(word) = rest.next() {
-        let name = word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is no `--name`")))?;
+        let name =
+            word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is not an option `--name`")))?;
         let (name, value) = match name.split_once('=') {
             Some((name, value)) => (name, Some(value.to_string())),
             None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),

@@ -25,8 +25,8 @@ const QUESTIONS: &[(&str, &str)] = &[
     ("ext:pdf path:Contracts", "L0: names, dates and sizes alone"),
     ("Who keeps the spare key of the Cinder Bay hut?", "L1: words and meaning"),
     ("How much notice must we give to leave the workshop on the quay?", "L1: words and meaning"),
-    ("Who signed the IDR contract?", "L2: the page itself is looked at"),
-    ("Who signed the IDR contract?", "L1 again: what was seen is in the index now"),
+    ("Who signed the IDR contract?", "L2: a skill reads the page itself"),
+    ("Who signed the IDR contract?", "L1 again: the evidence is in the index now"),
 ];
 
 /// Arguments of `vic demo`.
@@ -89,7 +89,7 @@ async fn show(args: &Args, client: &Client, warehouse: &Path, printer: &mut Prin
     if !args.quick {
         index(args.full, client, warehouse, printer).await?;
     } else if !client.status().await?.index_ready {
-        let sentence = "no earlier demo has indexed the sample, and `--quick` asks only of what one has";
+        let sentence = "the sample is not indexed yet, and `--quick` skips indexing";
         return Err(Error::new(ErrorCode::FailedPrecondition, sentence).hint("run `vic demo` once"));
     }
     let mut tiers = BTreeSet::new();

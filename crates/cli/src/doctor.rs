@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result
         return Ok(());
     }
     printer.flush()?;
-    Err(Error::new(ErrorCode::DataLoss, "not everything is as it should be").hint("each problem above names its cure"))
+    Err(Error::new(ErrorCode::DataLoss, "some checks found problems").hint("each problem above shows its cure"))
 }
 
 /// Formats a check in one line, and its remedy in another.

@@ -53,7 +53,8 @@ impl FilterArgs {
     /// `InvalidArgument` for a date beyond the years 1677 to 2262, which nanoseconds cannot hold.
     pub(crate) fn file_filter(self) -> Result<FileFilter> {
         let nanoseconds = |it: DateTime<Utc>| {
-            it.timestamp_nanos_opt().ok_or_else(|| Error::invalid(format!("the date `{it}` is too far away")))
+            it.timestamp_nanos_opt()
+                .ok_or_else(|| Error::invalid(format!("the date `{it}` is outside the years 1677 to 2262")))
         };
         Ok(FileFilter {
             extensions: extensions(&self.ext).collect(),

@@ -201,7 +201,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
         Command::Tool { name: None, .. } => printer.json(&Client::connect_or_start(config).await?.graph_tools().await?),
         Command::Tool { name: Some(name), args } => {
             let args = serde_json::from_str(&args)
-                .map_err(|error| Error::invalid(format!("--args is no JSON: {error}")).field("args"))?;
+                .map_err(|error| Error::invalid(format!("--args is not JSON: {error}")).field("args"))?;
             printer.json(&tool(config, &name, args).await?)
         }
         Command::Apply(args) => apply(args, config, printer).await,
@@ -237,7 +237,7 @@ async fn query(args: QueryArgs, config: &Config, printer: &mut Printer) -> Resul
     let ir = match &args.ir {
         Some(path) => {
             let text = std::fs::read_to_string(path).at("read", path)?;
-            let wrong = |error| Error::invalid(format!("`{}` is no JSON: {error}", path.display()));
+            let wrong = |error| Error::invalid(format!("`{}` is not JSON: {error}", path.display()));
             Some(serde_json::from_str(&text).map_err(wrong)?)
         }
         None => None,
@@ -383,7 +383,7 @@ pub async fn take_in(
     printer: &mut Printer,
 ) -> Result<()> {
     let answer = ask(config, GraphRequest::Import(GraphImport { name, format, text })).await?;
-    let replaced = if answer["replaced"] == true { ", in place of the former one" } else { "" };
+    let replaced = if answer["replaced"] == true { ", replacing the former one" } else { "" };
     let name = visible(answer["name"].as_str().unwrap_or_default()).into_owned();
     printer.line(&format!("{name}: {} entities, {} edges{replaced}", answer["nodes"], answer["edges"]))
 }
@@ -395,8 +395,8 @@ async fn apply(args: ApplyArgs, config: &Config, printer: &mut Printer) -> Resul
     shown(&answer, args.output.format, printer, applied)?;
     if refused > 0 {
         printer.flush()?;
-        let message = format!("{refused} of {} edges are refused, and nothing is changed", answer["edges"]);
-        return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("take them out of the change"));
+        let message = format!("{refused} of {} edges are refused; the graph is unchanged", answer["edges"]);
+        return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("remove them from the change"));
     }
     Ok(())
 }

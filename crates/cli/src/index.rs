@@ -101,7 +101,7 @@ pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot
                     job = snapshot?;
                     progress.show(&job);
                 }
-                None => return Err(Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")),
+                None => return Err(Error::new(ErrorCode::Unavailable, "vicd stopped before the job ended")),
             },
             _ = interrupt.recv() => {
                 if cancelled {
@@ -123,12 +123,11 @@ fn outcome(job: &JobSnapshot) -> Result<()> {
         JobState::Failed => {
             let cause = job.error.as_deref().unwrap_or("for an unknown reason");
             let code = code.unwrap_or(ErrorCode::Internal);
-            Err(Error::new(code, format!("the job failed: {cause}"))
-                .hint("`vic status` says what is not as it should be"))
+            Err(Error::new(code, format!("the job failed: {cause}")).hint("`vic status` lists problems"))
         }
         JobState::Cancelled => Err(stopped()),
         JobState::Completed => match (code, &job.last_error) {
-            (Some(code), Some(problem)) => Err(Error::new(code, format!("not all is as it was asked for: {problem}"))),
+            (Some(code), Some(problem)) => Err(Error::new(code, format!("the job ended with a problem: {problem}"))),
             (_, _) => Ok(()),
         },
         JobState::Queued | JobState::Running => Ok(()),
@@ -136,7 +135,8 @@ fn outcome(job: &JobSnapshot) -> Result<()> {
 }
 
 fn stopped() -> Error {
-    Error::new(ErrorCode::Cancelled, "the job was cancelled").hint("what was read stays; `vic index` goes on")
+    Error::new(ErrorCode::Cancelled, "the job was cancelled")
+        .hint("files already read stay indexed; `vic index` continues")
 }
 
 #[cfg(test)]

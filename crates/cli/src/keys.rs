@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
             match output.format {
                 Format::Json => printer.json(&Made { name: &name, key: &key }),
                 Format::Human => {
-                    note("shown this once; only its hash is kept");
+                    note("shown only this once; vic stores only its hash");
                     printer.line(&key)
                 }
             }

@@ -19,11 +19,11 @@ use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
 const ENDINGS: &str = "\
 Exit codes:
   0  answered, or nothing was found
-  4  the backend is away (other failures of it end with their own code)
-  6  no citation of the answer stands, or the model came no further
-  8  the steps or the tokens are used up
-  9  the time is used up
-What was found is printed in any case.";
+  4  the backend is unavailable (its other errors have their own exit codes)
+  6  the answer has no valid citation, or the model got stuck
+  8  the limit of steps or tokens was reached
+  9  the time limit was reached
+The findings are printed in any case.";
 
 /// Largest request of a plugin host.
 const MAX_PLUGIN_REQUEST: u64 = 32 << 20;
@@ -357,7 +357,7 @@ fn told_trace(it: &Value) -> String {
 fn told_transcripts(it: &Value) -> String {
     let all = it.as_array().map(Vec::as_slice).unwrap_or_default();
     if all.is_empty() {
-        return "no agent was asked anything yet\n".into();
+        return "no agent runs yet\n".into();
     }
     let mut out = String::new();
     for record in all {

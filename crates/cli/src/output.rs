@@ -98,7 +98,7 @@ pub fn unwritten(error: &io::Error) -> Error {
         _ => ErrorCode::Internal,
     };
     Error::new(code, format!("cannot write the result to standard output: {error}"))
-        .hint("look at where it is sent to: the disk behind it may be full")
+        .hint("check the destination of the output: its disk may be full")
 }
 
 /// Prints an error and its hint.

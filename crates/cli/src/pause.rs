@@ -40,7 +40,9 @@ pub(crate) async fn resume(args: ResumeArgs, config: &Config, printer: &mut Prin
 fn show(state: PauseState, output: &FormatArgs, printer: &mut Printer) -> Result<()> {
     match output.format {
         Format::Json => printer.json(&state),
-        Format::Human => printer.line(&state.paused.map_or_else(|| "indexing goes on".into(), |it| sentence(&it))),
+        Format::Human => {
+            printer.line(&state.paused.map_or_else(|| "indexing is not paused".into(), |it| sentence(&it)))
+        }
     }
 }
 
@@ -49,9 +51,9 @@ pub(crate) fn sentence(pause: &Pause) -> String {
     let until = pause.until_ms.and_then(DateTime::from_timestamp_millis).map(|it| it.with_timezone(&Local));
     match (pause.reason, until) {
         (PauseReason::Asked, Some(until)) => {
-            format!("indexing pauses until {}; `vic resume` goes on", until.format("%Y-%m-%d %H:%M:%S"))
+            format!("indexing pauses until {}; `vic resume` ends the pause", until.format("%Y-%m-%d %H:%M:%S"))
         }
-        (PauseReason::Asked, None) => "indexing pauses; `vic resume` goes on".into(),
+        (PauseReason::Asked, None) => "indexing pauses; `vic resume` ends the pause".into(),
         (PauseReason::Battery, _) => "indexing waits for mains power (VIC_PAUSE_ON_BATTERY)".into(),
     }
 }

@@ -78,7 +78,7 @@ fn line(job: &JobSnapshot) -> String {
         }
         Phase::Vectors => {
             let left = format!(
-                "every file is found by its words; vectors: {} to go",
+                "all files are searchable by keyword; vectors: {} left",
                 text::plural(job.chunks_awaiting, "chunk")
             );
             [vec![left], pace(job)].concat().join(", ")
@@ -118,7 +118,7 @@ mod tests {
         let job = samples::job(JobState::Running, 4);
         assert_eq!(line(&job), "indexing: 4/10 files, 40 chunks, 1 failed, 2,000 tokens/s, 1m 05s left");
         let vectors = JobSnapshot { phase: Phase::Vectors, chunks_awaiting: 1_200, ..job.clone() };
-        let said = "every file is found by its words; vectors: 1,200 chunks to go, 2,000 tokens/s, 1m 05s left";
+        let said = "all files are searchable by keyword; vectors: 1,200 chunks left, 2,000 tokens/s, 1m 05s left";
         assert_eq!(line(&vectors), said);
         assert_eq!(line(&JobSnapshot { phase: Phase::Scanning, ..job }), "scanning: 12 files found");
     }

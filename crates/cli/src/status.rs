@@ -38,14 +38,14 @@ fn human(status: &Status) -> String {
     if status.roots.is_empty() {
         lines.push("root:   none yet; `vic index FOLDER` adds one".into());
     }
-    let ready = if status.index_ready { "ready" } else { "not ready to be asked" };
+    let ready = if status.index_ready { "ready" } else { "not ready" };
     lines.push(format!("index:  {ready}, {}", text::plural(status.chunks, "chunk")));
     lines.push(format!("store:  {}", upkeep_line(&status.upkeep)));
     let mut out: String = lines.iter().map(|line| format!("{}\n", text::visible(line))).collect();
     out.push_str(&coverage(&status.coverage));
     if status.upkeep.unread_pictures > 0 {
         let files = text::plural(status.upkeep.unread_pictures, "file");
-        out.push_str(&format!("        pictures: the text in those of {files} is to follow\n"));
+        out.push_str(&format!("        pictures: the text in pictures of {files} is not read yet\n"));
     }
     out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
     if let Some(pause) = &status.paused {
@@ -133,7 +133,7 @@ pub(crate) fn coverage(it: &Coverage) -> String {
     );
     if it.awaiting_vectors > 0 {
         let files = text::count(it.awaiting_vectors);
-        out.push_str(&format!("        indexed: {files} found by words so far, their vectors are to follow\n"));
+        out.push_str(&format!("        indexed: {files} without vectors yet, found by keyword only\n"));
     }
     for (state, name) in [(FileState::Skipped, "skipped"), (FileState::Failed, "failed")] {
         let mut reasons: Vec<(&String, &u64)> = it
@@ -167,12 +167,12 @@ root:   /w
 index:  ready, 1,234 chunks
 store:  12 versions, 3 fragments, 40 chunks not in the keyword index yet, 7.0 GiB free on its disk, now compacting
 files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
-        indexed: 3 found by words so far, their vectors are to follow
+        indexed: 3 without vectors yet, found by keyword only
         skipped: 2 too_large
         failed: 1 damaged
-        pictures: the text in those of 5 files is to follow
+        pictures: the text in pictures of 5 files is not read yet
 watch:  7 folders, 2 not watched, 1 root walked every few seconds instead, events lost 1 time, heartbeat 2.5 s ago
-pause:  indexing pauses; `vic resume` goes on
+pause:  indexing pauses; `vic resume` ends the pause
 job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written
 warning: watching is off: raise fs.inotify.max_user_watches
 "

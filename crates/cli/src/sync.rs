@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             printer.line(&sentence(&report))?;
             if report.roots_away > 0 {
                 let roots = text::plural(report.roots_away, "root");
-                note(&format!("warning: {roots} away: what changed there is seen later; `vic status` says why"));
+                note(&format!("warning: {roots} unavailable: changes there are indexed later; `vic status` says why"));
             }
             Ok(())
         }
@@ -46,7 +46,7 @@ fn sentence(report: &SyncReport) -> String {
     match report.unread_pictures {
         0 => format!("everything is searchable ({changed})"),
         some => format!(
-            "everything is searchable ({changed}) but the text in pictures of {}, which is not read yet",
+            "everything is searchable ({changed}) except the text in pictures of {}, which is not read yet",
             text::plural(some, "file")
         ),
     }
@@ -61,6 +61,8 @@ mod tests {
         let report = SyncReport { files: 2, waited_ms: 500, ..SyncReport::default() };
         assert_eq!(sentence(&report), "everything is searchable (2 changed files in 0.5 s)");
         let told = sentence(&SyncReport { unread_pictures: 1, ..report });
-        assert!(told.ends_with("(2 changed files in 0.5 s) but the text in pictures of 1 file, which is not read yet"));
+        assert!(
+            told.ends_with("(2 changed files in 0.5 s) except the text in pictures of 1 file, which is not read yet")
+        );
     }
 }

@@ -40,7 +40,7 @@ fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, S
 
 /// Parses a duration in seconds, with an optional unit: `90`, `90s`, `30m`, `1h`, `2d`.
 pub fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no length of time: use `90s`, `30m`, `1h` or `2d`");
+    let wrong = || format!("`{text}` is not a duration: use `90s`, `30m`, `1h` or `2d`");
     let number = text.trim_end_matches(|it: char| !it.is_ascii_digit());
     let unit = match &text[number.len()..] {
         "" | "s" => 1,

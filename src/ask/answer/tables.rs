@@ -9,7 +9,7 @@ use crate::model::{Answer, AnswerOutcome, AnswerQuote};
 use crate::table::answer::TableAnswer;
 use crate::table::{self};
 
-/// Hits whose tables are read.
+/// Most hits with tables to read.
 const HITS: usize = 3;
 /// Longest wait for the tables of one file. A slower file is read for the next question.
 const PATIENCE: Duration = Duration::from_millis(40);

@@ -168,7 +168,7 @@ async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next
         Err(error) => return Err(usage(&error)),
     };
     if matches!(cli.command, Command::Repl(_)) {
-        return Err(Error::invalid("this is the repl already"));
+        return Err(Error::invalid("the repl cannot run inside itself"));
     }
     // Boxed, because the future of a command would contain itself.
     Box::pin(dispatch(cli.command, config, printer)).await?;
