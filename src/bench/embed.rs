@@ -278,8 +278,7 @@ fn operations_per_token(config: &Config) -> Option<f64> {
         Err(_) => Path::new(model).join("config.json"),
     };
     let shape: Shape = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
-    // Four matrix products of attention, two of the feed-forward layer; each weight is a multiplication and an
-    // addition.
+    // Four matrix products of attention, two of the feed-forward layer; a multiply-add is two operations.
     let weights = 4.0 * shape.hidden_size * shape.hidden_size + 2.0 * shape.hidden_size * shape.intermediate_size;
     Some(2.0 * weights * shape.num_hidden_layers)
 }

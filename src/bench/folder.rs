@@ -74,7 +74,7 @@ pub(super) mod tests {
     use super::*;
     use crate::warehouse::WalkProblem;
 
-    /// A configuration whose paths are all below one folder.
+    /// A configuration with all paths below one folder.
     pub(crate) fn config(dir: &Path) -> Config {
         Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
     }

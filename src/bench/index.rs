@@ -1,5 +1,4 @@
-//! Indexing benchmark: a cold run and a rescan, by a private daemon with a temporary data directory. Never touches the
-//! user's index.
+//! Indexing benchmark: a cold run and a rescan, by a private daemon with a temporary data directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -71,8 +70,7 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
         row.set(TOKENS, job.tokens_embedded as f64);
         row.rate(TOKENS_PER_SECOND, job.tokens_embedded as f64, cold);
     } else {
-        warnings
-            .push("some files were read outside the job, so the number of tokens is unknown".into());
+        warnings.push("some files were read outside the job, so the number of tokens is unknown".into());
     }
     row.set(UNREAD, job.files_failed as f64);
     row.set(PEAK_RSS_MIB, status.peak_rss_mib);

@@ -1,11 +1,11 @@
-//! `vic schema`: the published contract as JSON Schema. Needs no daemon.
+//! `vic schema`: prints published types as JSON Schema. Needs no daemon.
 
 use clap::builder::PossibleValuesParser;
 
-use vic_cli::output::Printer;
 use crate::contract;
 use crate::error::{Error, Result};
 use crate::serve::schema;
+use vic_cli::output::Printer;
 
 /// All schemas of the contract: requests and responses of its verbs.
 const CONTRACT: &str = "corpus";
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     name: String,
 }
 
-/// Prints.
+/// Prints the schema.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     if args.name == CONTRACT {
         return printer.json(&contract::schema::all());

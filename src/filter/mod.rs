@@ -51,7 +51,7 @@ pub(crate) struct Comparison {
     pub(crate) wanted: Option<(Operator, String)>,
 }
 
-/// A filter whose comparisons are compiled to `T`.
+/// A filter with comparisons compiled to `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node<T> {
     All(Vec<Node<T>>),

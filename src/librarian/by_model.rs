@@ -158,8 +158,8 @@ fn read(
     rules: &QueryPlan,
     today: NaiveDate,
 ) -> Result<QueryPlan> {
-    let draft: Draft =
-        serde_json::from_str(answer.trim()).map_err(|error| Error::invalid(format!("the answer is not a plan: {error}")))?;
+    let draft: Draft = serde_json::from_str(answer.trim())
+        .map_err(|error| Error::invalid(format!("the answer is not a plan: {error}")))?;
     if !INTENTS.contains(&draft.intent.as_str()) {
         return Err(Error::invalid(format!("`intent` cannot be `{}`", draft.intent))
             .hint(format!("use one of: {}", INTENTS.join(", "))));

@@ -19,7 +19,7 @@ const MAX_LABEL_BYTES: usize = 64;
 pub fn validate(plan: &QueryPlan) -> Result<()> {
     // Intents that are not in `INTENTS` run as `search`.
     if plan.intent.is_empty() || plan.intent.len() > MAX_LABEL_BYTES || plan.intent.contains(char::is_control) {
-        return Err(Error::invalid("`intent` is empty, too long or has control characters").hint(format!("use one of: {}", INTENTS.join(", "))));
+        return Err(Error::invalid("`intent` is not a short label").hint(format!("use one of: {}", INTENTS.join(", "))));
     }
     if let Some(filters) = &plan.l0_filters {
         validate_filters(filters)?;

@@ -19,7 +19,7 @@ const PAPERS: &str = "agreement budget certificate contract draft form invoice l
 const FILE_VERBS: &str = "modified edited saved uploaded downloaded scanned modify edit save";
 /// Verbs that apply to files and to other things.
 const LOOSE_VERBS: &str = "changed created written updated added touched made taken change";
-/// Verbs whose subject `I` or `we` implies files.
+/// Verbs that imply files after `I` or `we`.
 const OWN_VERBS: &str = "modified edited saved uploaded downloaded scanned wrote write edit save modify written";
 /// Words that negate a condition.
 const NEGATIONS: &str = "not never nobody haven't hasn't hadn't weren't wasn't aren't isn't didn't don't";

@@ -111,7 +111,7 @@ impl Censor {
     }
 }
 
-/// Returns the private key whose marker starts at `begin`; `None` for other markers.
+/// Returns the private key with its marker at `begin`; `None` for other markers.
 pub(super) fn key_from(text: &str, begin: usize) -> Option<Range<usize>> {
     let at = begin + BEGIN.len();
     let label = text[at..].split("-----").next().unwrap_or_default();

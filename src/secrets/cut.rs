@@ -27,7 +27,7 @@ pub fn whole_at(text: &str, at: usize) -> Option<Range<usize>> {
     merged(wholes).into_iter().find(|it| it.start < at && at < it.end)
 }
 
-/// Returns the private key whose marker is the last before `at`.
+/// Returns the private key that starts with the last marker before `at`.
 fn key_at(text: &str, at: usize) -> Option<Range<usize>> {
     let from = text.floor_char_boundary(at.saturating_sub(LONGEST));
     let to = text.ceil_char_boundary((at + BEGIN.len()).min(text.len()));

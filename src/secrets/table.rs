@@ -33,7 +33,7 @@ static HEAD: LazyLock<Regex> = LazyLock::new(|| {
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     known: BTreeSet<usize>,
-    /// First possible column of a head whose exact column is unknown, because it follows a gap of unknown width.
+    /// First possible column of a head in an unknown column, after a gap of unknown width.
     from: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ enum Column {
 }
 
 impl Columns {
-    /// For rows whose heads may be elsewhere: any random-looking cell is redacted.
+    /// For rows with heads elsewhere: redacts any random-looking cell.
     pub fn headless() -> Columns {
         Columns { from: Some(0), ..Columns::default() }
     }

@@ -91,7 +91,7 @@ fn is_like_heads(grid: &Grid, row: usize, first: usize) -> bool {
     filled > 0 && (0..grid.widest()).all(fits)
 }
 
-/// Columns with a typed body whose type differs from the cell above.
+/// Counts the columns with a typed body that differs in type from the cell above.
 fn telling(grid: &Grid, row: usize, first: usize) -> usize {
     let is_telling = |column: &usize| {
         let own = kind(grid.cell(row, *column));

@@ -252,7 +252,7 @@ impl Reader<'_> {
         Some(format!("{}={value}", quoted_name(&self.table.heads[column])?))
     }
 
-    /// The numeric column whose head shares the most words with the question; `None` if none or several do.
+    /// The numeric column with the most words of its head in the question; `None` if none or several qualify.
     fn direct(&mut self, label: &Label) -> Option<usize> {
         let own = |it: &usize| *label != Label::Column(*it) && self.columns[*it].kind == Kind::Number;
         let hits = |column: usize| -> Vec<usize> {

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::text::context::Before;
 
-/// Lines whose widths are compared together; bounds the work on long texts.
+/// Lines compared in width together; bounds the work on long texts.
 const BLOCK_LINES: usize = 256;
 
 /// Minimum width of a line that may continue; shorter lines are entries.
