@@ -1,11 +1,11 @@
-# `make run`: everything from nothing to answers. `make test`: every test. `make help`: the rest.
+# `make run` builds, indexes the sample and asks it. `make test` runs every test. `make help` lists the other targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
 export VIC_MODELS_DIR := $(CURDIR)/models/cache
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 BIN := $(TARGET)/release
-# The sample daemon keeps to itself: its own data directory, any free port.
+# The sample daemon has its own data directory and any free port.
 SAMPLE := VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic) VIC_LISTEN=$(or $(VIC_LISTEN),127.0.0.1:0) PATH="$(BIN):$$PATH"
 
 .PHONY: help
@@ -20,7 +20,7 @@ run: build models ## Builds, starts the daemon on data/ and asks it a few questi
 	                 "Where does the code throw away a single wild sample?"; do \
 	  printf '\n\033[1m$$ vic ask "%s"\033[0m\n' "$$question"; $(SAMPLE) vic ask --limit 3 --format human "$$question"; done
 	@printf '\n'; $(SAMPLE) vic status
-	@printf '\nThe daemon goes on. Talk to it, and stop it:\n  export VIC_DATA_DIR=%s PATH=%s:$$PATH\n  vic ask "..."\n  vic daemon stop\n' \
+	@printf '\nThe daemon keeps running. Ask it, and stop it:\n  export VIC_DATA_DIR=%s PATH=%s:$$PATH\n  vic ask "..."\n  vic daemon stop\n' \
 	  "$(or $(VIC_DATA_DIR),$(CURDIR)/.vic)" "$(BIN)"
 
 .PHONY: build
@@ -32,13 +32,13 @@ test: tools build models ## Runs every test
 	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
-# The long forms: tests whose names begin with `torture_` and that are ignored otherwise. Each prints its figures in lines
-# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Each test names the variables of its sizes
-# itself: `grep -rn 'size("VIC_' tests/it`. What is hostile comes last, with 10,000 mutants of every kind (VIC_MUTANTS, of
-# VIC_SEED), through the real workers and daemons; with a word it is left out.
+# The long tests have names that begin with `torture_` and are ignored otherwise. Each prints its figures in lines that begin
+# with TORTURE. `make torture TORTURE=kill` runs the tests with that word. Each test names the variables of its sizes:
+# `grep -rn 'size("VIC_' tests/it`. Without a word, 10,000 mutated inputs of every kind (VIC_MUTANTS, VIC_SEED) come last,
+# through the real workers and daemons.
 .PHONY: torture
 torture: export VIC_TESTS_MUST_PROVE := 1
-torture: tools build models ## Runs the long tests (hours), hostile files among them, and prints a table of their figures
+torture: tools build models ## Runs the long tests (hours), with hostile files, and prints a table of their figures
 	@models/tools.sh --tests
 	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
 	  { cargo test --release --test it -- --ignored --nocapture --test-threads 1 torture_$(TORTURE) 2>&1 | tee "$$log"; } ; \
@@ -49,34 +49,34 @@ torture: tools build models ## Runs the long tests (hours), hostile files among 
 	  exit $$ended
 
 .PHONY: fuzz
-fuzz: build models ## Mutates files (FOLDER=data) for readers and a daemon, and all that is asked, answered by servers or set; N=20000 SEED=1
+fuzz: build models ## Mutates files (FOLDER=data), requests, replies of servers and settings; N=20000 SEED=1
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
 	  cargo test --release --test it -- --nocapture hostile::mutants hostile::dropped hostile::looking::mutants \
 	  hostile::queries hostile::requests hostile::calls hostile::replies hostile::settings
 
 .PHONY: test-models
-test-models: tools build models ## Runs the tests against a real language model server, which it builds first
+test-models: tools build models ## Builds a real language model server and runs the tests against it
 	@models/llama.sh
 	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
 	  cargo test --release --test it -- --ignored --test-threads 1 models::
 
 .PHONY: check
-check: tools ## Format, lints, documentation
+check: tools ## Checks format, lints and documentation
 	cargo fmt --check
 	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings
 	@source models/tools.env && RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --no-deps --document-private-items
 
 .PHONY: audit
-audit: ## Checks the dependencies against the list of known holes (needs the network)
+audit: ## Checks the dependencies against the list of known vulnerabilities (needs the network)
 	@command -v cargo-deny > /dev/null || { printf 'error: cargo-deny is missing\nhint: cargo install --locked cargo-deny\n' >&2; exit 6; }
 	cargo deny check advisories bans sources
 
 .PHONY: bench
-bench: build models ## Measures every stage, and vic beside its peers, on this machine
+bench: build models ## Measures every stage on this machine, and vic beside its peers
 	@source models/tools.env && cargo bench --profile release --bench '*'; ended=$$?; benches/peers/run.py && exit $$ended
 
 .PHONY: models
-models: build ## Fetches the model and the runtime libraries that are missing
+models: build ## Fetches missing models and runtime libraries
 	@PATH="$(BIN):$$PATH" models/fetch.sh
 
 .PHONY: tools

@@ -1,9 +1,9 @@
-//! Tells the code whether it is optimised.
+//! Sets `cfg(unoptimised)` in builds without optimisation.
 
 #[expect(clippy::disallowed_methods, reason = "cargo hands its settings over in the environment")]
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // Kernels are worth nothing in a build that inlines nothing, and no other setting tells the code.
+    // Without inlining the kernels are slow, and no other setting reports that.
     println!("cargo:rustc-check-cfg=cfg(unoptimised)");
     if std::env::var_os("OPT_LEVEL").is_some_and(|it| it == "0") {
         println!("cargo:rustc-cfg=unoptimised");

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""assistant.py: what a scripted assistant needs to answer questions with vic, in calls and characters.
+"""assistant.py: counts the calls and characters that a scripted assistant needs to answer questions with vic.
 
-  assistant.py FOLDER QUESTIONS...   indexes FOLDER and asks the questions of each file of JSON lines (see answers.py for
-                                     their fields; those without an answer are left out).
+  assistant.py FOLDER QUESTIONS...   indexes FOLDER and asks the questions of each file of JSON lines (answers.py has their
+                                     fields). Questions without an answer are left out.
 
-The assistant asks, in the compact form where `vic` has it. Where what it has read so far does not hold the answer it reads
-the first file, then the second, then the third, each to at most 20,000 characters, then gives up. Every character that a
-command prints counts. Needs `vic` and `vicd` on the PATH; another PATH measures another program.
+The assistant asks, in the compact form where `vic` has it. Until it has read the answer, it reads the first file, then the
+second, then the third, at most 20,000 characters of each, then gives up. Every character that a command prints counts.
+Needs `vic` and `vicd` on the PATH; another PATH measures another program.
 """
 import json, subprocess, sys
 
@@ -22,7 +22,7 @@ def run(vic, *arguments):
 
 
 def assist(vic, has_compact, question):
-    """Returns the calls, the characters and whether the answer was read."""
+    """Returns the number of calls and characters, and whether the answer was read."""
     form = ["--compact"] if has_compact else ["--format", "human"]
     text = run(vic, "ask", *form, "--", question["question"])
     calls, characters = 1, len(text)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures the verbs of `vic corpus` by the command line, each answer whole.
+"""Measures the verbs of `vic corpus` on the command line, to the end of each answer.
 
-  corpus.py FOLDER           fifty files of FOLDER: five verbs, each as the first question after they were indexed, then
-                             every verb with every form five times; prints the 95th percentile of both and the slowest.
-  corpus.py FOLDER --files N N files of one line each as well, by metadata alone, and QUERY over all of them.
+  corpus.py FOLDER           fifty files of FOLDER: five verbs, each as the first question after indexing, then every verb with
+                             every form five times. Prints the 95th percentile of both and the slowest.
+  corpus.py FOLDER --files N also N files of one line each, by metadata only, and QUERY over all of them.
 
-Needs `vic` and `vicd` on the PATH. Works in a data directory of its own, which it removes.
+Needs `vic` and `vicd` on the PATH. Works in its own data directory and removes it.
 """
 import argparse, json, shutil, tempfile, time
 from pathlib import Path
@@ -60,7 +60,7 @@ def verbs(folder, rounds=5):
     with tempfile.TemporaryDirectory() as place:
         chosen_files(folder, place)
         for words in FIRST:
-            # A data directory of its own: no document was read for a verb before.
+            # A new data directory: no verb has read a document in it.
             with Vic() as vic:
                 vic.run("index", place)
                 first[" ".join(words)] = [timed(vic, words)[0]]

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What vic costs as it grows: time, memory and disk by the number of chunks.
+"""Measures time, memory and disk by the number of chunks.
 
   growth.py COLLECTION [SIZE...] [--unread N]
-                                   for each size (1,000, 10,000 and 100,000 when none is named) so many files of 10 to 14
-                                   words, drawn at random as often as they stand in corpus.jsonl of a BEIR-style folder: one
-                                   chunk each, and N files beside them that nobody reads. Prints a table: until all can be
-                                   found by words, until all have vectors, disk and memory, a question through gRPC and by
-                                   the command, from saving a file to finding it, and from starting the daemon to its first
+                                   for each size (default 1,000, 10,000 and 100,000) that many files of 10 to 14 words, one
+                                   chunk each, and N files of a type without a reader. Words are drawn at random with their
+                                   frequency in corpus.jsonl of a BEIR-style folder. Prints a table: time until all files are
+                                   found by words, time until all have vectors, disk and memory, a question over gRPC and by
+                                   the command, from saving a file to finding it, from starting the daemon to its first
                                    answer.
 
-Needs `vic` and `vicd` on the PATH. Works in folders of its own, which it removes. A million files take an hour or more.
+Needs `vic` and `vicd` on the PATH. Works in its own folders and removes them. A million files take an hour or more.
 """
 import json, random, re, statistics, subprocess, sys, tempfile, time
 from collections import Counter
@@ -24,7 +24,7 @@ STARTS = 3
 
 
 class Words:
-    """Draws words as a collection has them."""
+    """Draws words with their frequency in a collection."""
 
     def __init__(self, collection):
         texts = (document["text"].lower() for document in read_jsonl(Path(collection, "corpus.jsonl")))
@@ -54,7 +54,7 @@ def write_unread(folder, files):
 
 
 def index(vic, folder):
-    """Seconds until every file is found by its words, and until every chunk has its vector."""
+    """Returns the seconds until every file is found by its words, and until every chunk has its vector."""
     begun, by_words = time.time(), None
     command = subprocess.Popen(["vic", "index", str(folder)], env=vic.env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     while command.poll() is None:
@@ -71,7 +71,7 @@ def part(times, share):
 
 
 def questions(vic, words):
-    """Milliseconds of a question by gRPC (median and 99th percentile), and of the whole command."""
+    """Returns the report of questions over gRPC, and the median of the whole command in milliseconds."""
     asked = [words.draw(2 + number % 5) for number in range(QUESTIONS)]
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.writelines(json.dumps({"query": it}) + "\n" for it in asked)
@@ -87,7 +87,7 @@ def questions(vic, words):
 
 
 def saves(vic, folder):
-    """Seconds from saving a file that is there already until a question finds what is new in it."""
+    """Returns the seconds from saving a known file until a question finds its new text."""
     took = []
     for number in range(SAVES):
         mark = f"heronmark{number}x{int(time.time())}"
@@ -103,7 +103,7 @@ def saves(vic, folder):
 
 
 def starts(vic):
-    """Seconds from starting the daemon to the first answer."""
+    """Returns the seconds from starting the daemon to the first answer."""
     took = []
     for _ in range(STARTS):
         vic.run("daemon", "stop", check=False)
@@ -117,7 +117,7 @@ def starts(vic):
 def measure(vic, folder, words):
     status = json.loads(vic.run("status", "--format", "json"))
     asked, command = questions(vic, words)
-    # The keys of `vic bench`: see its `--format json`.
+    # The keys of `vic bench --format json`.
     row = {
         "chunks": status["chunks"], "disk MiB": status["store_bytes"] / 2**20, "memory MiB": status["rss_mib"],
         "peak MiB": status["peak_rss_mib"], "p50 ms": asked["p50_ms"], "p99 ms": asked["p99_ms"], "vic ask ms": command,

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""quality.py: how good vic's answers and texts are, on collections you have.
+"""quality.py: measures the quality of vic's ranking and of extracted text, on your collections.
 
-  quality.py ranking COLLECTION      a BEIR-style folder: corpus.jsonl, queries.jsonl, qrels/test.tsv. Every document
-                                     becomes a file; prints nDCG@10, recall@100 and the indexing figures.
-  quality.py known FOLDER COLLECTION a folder of files, and queries.jsonl + qrels/test.tsv whose ids are paths that end
-                                     as the files' do; prints how often the right file is first and in the top ten.
-  quality.py latency COLLECTION      20,000 files of 52 words out of corpus.jsonl, asked queries.jsonl one by one; prints
-                                     the time of the whole command and the daemon's memory.
-  quality.py words FOLDER EXPECTED   a folder of files, and one of texts named as the files' paths with `__` for `/` and
-                                     `.txt` added; prints the median recall of words by extension.
-  quality.py silver FOLDER           FOLDER/good/NAME, and FOLDER/silver/NAME.READER.txt with what other readers of that
-                                     format gave: prints the medians of recall and precision of words by reader.
+  quality.py ranking COLLECTION      a BEIR-style folder: corpus.jsonl, queries.jsonl, qrels/test.tsv. Every document becomes a
+                                     file. Prints nDCG@10, recall@100 and the indexing figures.
+  quality.py known FOLDER COLLECTION a folder of files, and queries.jsonl + qrels/test.tsv with ids that are endings of their
+                                     paths. Prints how often the right file is first and in the top ten.
+  quality.py latency COLLECTION      20,000 files of 52 words from corpus.jsonl, asked queries.jsonl one by one. Prints the time
+                                     of the whole command and the daemon's memory.
+  quality.py words FOLDER EXPECTED   a folder of files, and a folder of texts, named like the paths of the files with `__` for
+                                     `/` and `.txt` added. Prints the median recall of words by extension.
+  quality.py silver FOLDER           FOLDER/good/NAME, and FOLDER/silver/NAME.READER.txt with the text from other readers of the
+                                     format. Prints the medians of recall and precision of words by reader.
 
-Needs `vic` and `vicd` on the PATH. Works in a data directory of its own, which it removes.
+Needs `vic` and `vicd` on the PATH. Works in its own data directory and removes it.
 """
 import glob, json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 class Vic:
-    """A daemon in a data directory of its own."""
+    """A daemon in its own data directory."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="vic-quality-")
@@ -174,7 +174,7 @@ def silver(folder):
             for reference in sorted(Path(folder, "silver").glob(glob.escape(path.name) + ".*.txt")):
                 reader = reference.name[len(path.name) + 1:-len(".txt")]
                 wanted = words_of(reference.read_text(encoding="utf-8", errors="replace"))
-                # A file in which that reader found no word says nothing of ours.
+                # A file in which that reader found no word allows no comparison.
                 if wanted:
                     by_reader[reader].append(agreement(wanted, got))
                     if min(by_reader[reader][-1]) < 0.9:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the example clients of tests/clients need into models/cache/clients (or VIC_MODELS_DIR/clients): grpcio for
-# Python, grpc-js for JavaScript. What is not there (python3, npm, the network) is named, and its client is not tested.
+# Installs the libraries of the example clients in tests/clients into models/cache/clients (or VIC_MODELS_DIR/clients): grpcio
+# for Python, grpc-js for JavaScript. Without python3, npm or the network it names what is missing, and the tests skip that
+# client.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 home=${VIC_MODELS_DIR:-$here/cache}/clients

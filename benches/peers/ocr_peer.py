@@ -2,8 +2,8 @@
 """The peer of `benches/ocr.rs`: the Python package RapidOCR with its own settings, all processors, and the same networks.
 
 Usage: ocr_peer.py MODELS OUT IMAGE...
-Writes what each image says to OUT/<file name>.txt and prints one JSON object an image and one at the end. Decoding is part
-of the time, loading the networks is not.
+Writes the text of each image to OUT/<file name>.txt. Prints one JSON object for each image and one at the end. The time
+includes decoding, not loading the networks.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def digest(path):
 
 
 def check_networks(models):
-    """Both sides must run the same files, or the comparison says nothing."""
+    """Fails unless both sides run the same model files."""
     own = pathlib.Path(rapidocr.__file__).parent / "models"
     for ours, theirs in PAIRS.items():
         if digest(models / ours) != digest(own / theirs):

@@ -3,7 +3,7 @@
 
 Usage: query_peer.py build TABLES MODEL_DIR TEXTS.jsonl
        query_peer.py hybrid|vectors|hnsw|tantivy TABLES MODEL_DIR QUERIES.jsonl
-Prints one JSON object with the median time of a question, after one round to warm up.
+Prints one JSON object with the median time of a question, after a warm-up round.
 """
 import json
 import os
@@ -49,7 +49,7 @@ def build(tables, model, path):
 
 
 def fused(*lists):
-    """Reciprocal ranks, as everybody does it."""
+    """Returns the usual reciprocal rank fusion."""
     scores = {}
     for found in lists:
         for rank, it in enumerate(found):
@@ -58,7 +58,7 @@ def fused(*lists):
 
 
 def asker(kind, tables, model, queries):
-    """A function that answers one question."""
+    """Returns a function that answers one question."""
     if kind == "tantivy":
         index = tantivy.Index.open(str(tables / "tantivy"))
         searcher = index.searcher()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs vic and its peers by turns: same files, same two processors, medians of five; prints one table of ratios.
+"""Runs vic and its peers alternately, with the same files and the same two processors; prints the ratios of the medians of
+five rounds as one table.
 
   run.py [--rounds 5] [--out FILE.json] [STAGE [INPUT...]]
 
@@ -10,9 +11,10 @@
   ocr [IMAGE|FOLDER...]     RapidOCR with the same networks, and tesseract
   query [TEXTS.jsonl]       LanceDB's Python client with the same vectors, and tantivy
 
-Without a stage all of them, over the sample warehouse or what is made of it. Peers come from PyPI, Debian or crates.io on
-the first run; one that cannot be had is a line that says why. A ratio is vic's speed by the peer's: above 1 vic is faster.
-VIC names the program, MODELS the folder of the models, PEERS where peers are kept, PROCESSORS how many are used.
+Without a stage it runs all of them, over the sample warehouse or inputs made from it. The first run installs peers from PyPI,
+Debian or crates.io; for a peer that is not available it prints the reason. A ratio is vic's speed divided by the peer's:
+above 1 vic is faster. VIC names the program, MODELS the folder of the models, PEERS the folder of the peers, PROCESSORS the
+number of processors to use.
 """
 import argparse
 import json
@@ -35,7 +37,7 @@ STAGES = {
 
 
 def show(ratios):
-    """One table, in columns as wide as they need to be."""
+    """Prints one table with aligned columns."""
     lines = [("measured", "vic", "peer", "", "ratio", "peer is")]
     for it in ratios:
         lines.append((it["what"], f'{it["vic"]:,.1f}', f'{it["peer"]:,.1f}', it["unit"], f'{it["ratio"]:.3g}', it["name"]))

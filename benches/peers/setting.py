@@ -1,4 +1,4 @@
-"""What every stage needs: the programs, the peers, the turns, and texts to work on."""
+"""Shared by all stages: the programs, the peers, the rounds, and the texts."""
 import json
 import os
 import random
@@ -14,15 +14,15 @@ HOME = HERE.parent.parent
 
 
 class Missing(Exception):
-    """A peer that cannot be had, and why."""
+    """A peer is not available, with the reason."""
 
 
-# What may go wrong with a peer: it is not there, fails, or answers something else than was expected.
+# Failures of a peer: it is missing, fails, or gives an unexpected answer.
 FAILURES = (Missing, subprocess.CalledProcessError, OSError, LookupError, ValueError, ZeroDivisionError)
 
 
 class Setting:
-    """Where everything is, and what came out so far."""
+    """Paths and results."""
 
     def __init__(self, scratch, rounds):
         target = Path(os.environ.get("CARGO_TARGET_DIR") or HOME / "target")
@@ -37,10 +37,10 @@ class Setting:
             ORT_DISABLE_TELEMETRY="1",
         )
         if not os.access(self.vic, os.X_OK):
-            sys.exit(f"there is no `{self.vic}`: build it with `make build`, or name one with VIC")
+            sys.exit(f"`{self.vic}` is missing: build it with `make build`, or set VIC to its path")
 
     def stage(self, name, compare, inputs):
-        """Runs one stage. A peer that is missing, or a stage that fails, leaves a line and the others go on."""
+        """Runs one stage. If a peer is missing or the stage fails, notes a line, and the other stages run."""
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
             compare(self, inputs)
@@ -54,7 +54,7 @@ class Setting:
         self.missing.append(f"not measured: {line}")
 
     def wanted(self, get):
-        """What `get` gives, or None with a line that says why there is no such peer."""
+        """Returns the result of `get`, or None, and then notes why the peer is missing."""
         try:
             return get()
         except FAILURES as error:
@@ -62,8 +62,8 @@ class Setting:
             return None
 
     def by_turns(self, what, unit, vic, peers):
-        """Measures all sides in every round; `vic` and each of `peers` give a speed. Keeps the median of the rounds' ratios.
-        A peer that is None is left out; one that fails leaves a line."""
+        """Measures all sides in every round; `vic` and each of `peers` return a speed. Stores the median of the ratios of the
+        rounds. Skips a peer that is None; notes a line for one that fails."""
         peers = {name: measure for name, measure in peers.items() if measure}
         speeds = {name: [] for name in peers}
         own = []
@@ -83,17 +83,17 @@ class Setting:
             })
 
     def run(self, *command, **options):
-        """Runs a program to its end; gives what it prints."""
+        """Runs a program to its end and returns its output."""
         return subprocess.run(
             [str(it) for it in command], env=self.env, check=True, capture_output=True, text=True, **options
         ).stdout
 
     def bench(self, *arguments):
-        """A report of `vic bench`."""
+        """Returns a report of `vic bench`."""
         return json.loads(self.run(self.vic, "bench", *arguments, "--format", "json"))
 
     def python(self, name, *packages):
-        """The interpreter of a virtual environment with these packages, made on the first use."""
+        """Returns the interpreter of a virtual environment with these packages; creates it on first use."""
         folder = self.peers / name
         interpreter, done = folder / "bin" / "python", folder / "packages"
         wanted = "\n".join(packages)
@@ -107,7 +107,7 @@ class Setting:
         return interpreter
 
     def program(self, names, debian, crate=None):
-        """A program of the PATH, else out of Debian, else built out of crates.io."""
+        """Returns a program from the PATH, else from Debian, else built from crates.io."""
         def found():
             own = self.peers / "bin"
             return next((it for name in names for it in [shutil.which(name), shutil.which(name, path=own)] if it), None)
@@ -122,7 +122,7 @@ class Setting:
         return found()
 
     def texts(self, inputs, count):
-        """Passages: the lines of the file that was named, or pieces of the sample warehouse. Gives the file."""
+        """Returns a file of passages: the given file, or pieces of the sample warehouse."""
         path = self.scratch / f"texts-{count}.jsonl"
         if inputs:
             lines = inputs[0].read_text(encoding="utf-8").splitlines()[:count]
@@ -132,7 +132,7 @@ class Setting:
         return path
 
     def files(self, texts):
-        """The same passages as a folder of files."""
+        """Returns a folder with the same passages as files."""
         folder = self.scratch / "passages"
         if not folder.exists():
             folder.mkdir()
@@ -142,7 +142,7 @@ class Setting:
 
 
 def same_processors(count):
-    """Keeps this process and all that it starts on the same few processors, where the system can; gives how many."""
+    """Binds this process and its children to the same few processors where the system can; returns their number."""
     if not hasattr(os, "sched_setaffinity"):
         return os.cpu_count()
     allowed = sorted(os.sched_getaffinity(0))[:count]
@@ -151,7 +151,7 @@ def same_processors(count):
 
 
 def passages(count):
-    """Passages of 40 to 240 words cut out of the sample warehouse, the same every time."""
+    """Returns passages of 40 to 240 words from the sample warehouse, the same every time."""
     kinds = {".md", ".org", ".tex", ".html", ".py"}
     files = sorted(it for it in (HOME / "data").rglob("*") if it.suffix in kinds)
     words = " ".join(it.read_text(encoding="utf-8") for it in files).split()
@@ -162,7 +162,7 @@ def passages(count):
 
 
 def told(error):
-    """What went wrong, in one line."""
+    """Returns the failure in one line."""
     if isinstance(error, subprocess.CalledProcessError):
         said = (error.stderr or error.stdout or "").strip().splitlines()
         return f"{Path(error.cmd[0]).name} ended with {error.returncode}: {said[-1] if said else 'it said nothing'}"
@@ -170,7 +170,7 @@ def told(error):
 
 
 def seconds(work):
-    """How long something takes."""
+    """Returns how long a call takes."""
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun

@@ -12,7 +12,7 @@ def compare(setting, inputs):
     texts = setting.texts(inputs, 1_500)
     folder = setting.models / MODEL
     for precision in ("fp32", "int8"):
-        # The peer runs vic's own graph, which the first run with that precision writes.
+        # The peer runs the graph that vic writes on its first run with that precision.
         if not (folder / f"model.{precision}.onnx").exists():
             setting.bench("embed", "--texts", texts, "--no-peak", "--precision", precision)
     plain = setting.wanted(lambda: setting.python("embed", *ONNXRUNTIME))

@@ -1,4 +1,4 @@
-"""Finding a word in many files: the whole command `vic grep` on a hot daemon, against ripgrep on warm files."""
+"""A word in many files: the whole command `vic grep` on a hot daemon, against ripgrep on warm files."""
 import json
 import random
 import subprocess

@@ -5,7 +5,7 @@ import subprocess
 
 from setting import HERE, HOME, seconds
 
-# Several times over all files, so that a few small ones take long enough to be timed.
+# Several rounds over all files, so that a few small files take long enough to measure.
 LEAST_PAGES = 1_000
 
 

@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::agent::augment::{self, Augmented};
 use crate::agent::by_command::ByCommand;
 use crate::agent::by_model::ByModel;
-use crate::agent::choice::{BackendKind, Choice, Override};
+use crate::agent::choice::Choice;
 use crate::agent::citations::Witness;
-use crate::agent::limits::{self, Allowed, Bounds};
+use crate::agent::limits::{self, Allowed};
 use crate::agent::nameless::Nameless;
 use crate::agent::query::{self, Answered, Asked};
 use crate::agent::reasoner::Reasoner;
@@ -30,6 +30,7 @@ use crate::llm::{
     RegisteredTools, TaskId, TransportConfig, client,
 };
 use crate::machine::{Share, Shares, computing};
+use crate::model::agent::{AgentRequest, BackendKind, Bounds, Override, QUESTION_TIME};
 use crate::model::{Holder, PrivacyMode, Scope};
 
 /// Agents and tasks at work at the same time; a model computes one answer after the other anyway. A key has half of them.
@@ -116,7 +117,7 @@ impl Assistant {
     /// The backend fails, or no query of it can be run.
     pub async fn ask(&self, question: &str, over: &Override) -> Result<Asked> {
         check_question(question)?;
-        let allowed = self.allowed(over.time, limits::QUESTION_TIME)?;
+        let allowed = self.allowed(over.time, QUESTION_TIME)?;
         let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
         let tools = tools::registered(&self.shared.tools, &self.scope)?;
@@ -131,7 +132,7 @@ impl Assistant {
     /// As [`Assistant::ask`].
     pub async fn answer(&self, question: &str, over: &Override) -> Result<Answered> {
         check_question(question)?;
-        let allowed = self.allowed(over.time, limits::QUESTION_TIME)?;
+        let allowed = self.allowed(over.time, QUESTION_TIME)?;
         let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
         let tools = tools::registered(&self.shared.tools, &self.scope)?;

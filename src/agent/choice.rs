@@ -1,8 +1,7 @@
 //! Which backend the `llm` commands use: remembered in the data directory, and overridden once by a request.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 

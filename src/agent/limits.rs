@@ -53,6 +53,7 @@ impl Allowed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::agent::QUESTION_TIME;
 
     #[test]
     fn work_has_the_time_that_was_asked_for_up_to_what_is_allowed() {

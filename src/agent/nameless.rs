@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 
 use crate::agent::assistant::Assistant;
-use crate::agent::choice::{BackendKind, Choice};
+use crate::agent::choice::Choice;
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room::Room;
 use crate::embed::addresses;
@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::LlmStreamEvent;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
+use crate::model::agent::BackendKind;
 
 /// What is told of a command that fails.
 const FAILED: &str = "the backend failed; the log of vicd says why, to its owner";

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use crate::agent::assistant::Assistant;
-use crate::agent::choice::{BackendKind, Choice, Override};
+use crate::agent::choice::Choice;
 use crate::error::{Error, Result};
 use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;
+use crate::model::agent::{BackendKind, Override};
 
 /// What is to be said of a command in mode `local_only`.
 const OFFLINE: &str = "the command has no network, also not to this machine; else it runs as you, and can read and write \

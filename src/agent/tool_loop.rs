@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 
 use crate::agent::citations::{self, Cited, Witness};
 use crate::agent::evidence::Offered;
-use crate::agent::limits::{self, Bounds};
 use crate::agent::plain::plain;
 use crate::agent::query::hints;
 use crate::agent::reasoner::Reasoner;
-use crate::agent::{room, stub};
+use crate::agent::{limits, room, stub};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
 use crate::model::Scope;
+use crate::model::agent::Bounds;
 use crate::model::llm::tool::{ToolError, ToolFault};
 
 /// The tool that tells what there is.

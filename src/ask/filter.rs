@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::librarian;
 use crate::model::{FileFilter, L0Filters};
+use crate::units;
 
 /// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot.
 ///
@@ -44,9 +44,9 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Reads a moment as [`librarian::moment`] does, as nanoseconds since the epoch.
+/// Reads a moment as [`units::moment`] does, as nanoseconds since the epoch.
 fn nanoseconds(name: &str, text: &str) -> Result<i64> {
-    librarian::moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+    units::moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of {name}"))
             .field(format!("filters.{name}"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")

@@ -1,4 +1,4 @@
-//! Damaged files under other names: put aside, never deleted, never written over.
+//! Quarantine: corrupt files are renamed, never deleted, never overwritten.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,40 +6,40 @@ use std::path::{Path, PathBuf};
 use crate::catalog::database::{Database, Format};
 use crate::error::{ErrorCode, IoContext, Result};
 
-/// What SQLite keeps beside a database.
+/// Suffixes of the files that SQLite keeps beside a database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// Opens a database; a damaged one is put aside and begun anew, which the new one knows.
+/// Opens a database. A corrupt one is quarantined and replaced; the new one knows the path of the old one.
 ///
 /// # Errors
-/// Whatever is no damage: permissions, another program's file, a newer format, a full disk.
+/// Those other than corruption: permissions, another program's file, a newer format, a full disk.
 pub(super) fn open_or_begin_anew(path: &Path, format: &Format) -> Result<Database> {
     let (mut database, set_aside) = begin_anew_if_damaged(path, || Database::open(path, format))?;
     database.set_aside = set_aside;
     Ok(database)
 }
 
-/// As [`open_or_begin_anew`], for whoever does more to open it. Also returns the new name of the damaged one.
+/// As [`open_or_begin_anew`], with a custom `open`. Also returns the new path of the corrupt file.
 pub(super) fn begin_anew_if_damaged<T>(path: &Path, open: impl Fn() -> Result<T>) -> Result<(T, Option<PathBuf>)> {
     match open() {
         Err(error) if error.code == ErrorCode::DataLoss => {
             let aside = put_aside(path)?;
-            tracing::warn!("{error}; it is kept as `{}` and begun anew", aside.display());
+            tracing::warn!("{error}; it was renamed to `{}` and replaced by a new one", aside.display());
             Ok((open()?, Some(aside)))
         }
         opened => Ok((opened?, None)),
     }
 }
 
-/// Renames a file, with what SQLite keeps beside it if it is a database, to the first of `<path>.damaged`, `<path>.damaged-2` and so on
-/// that is free; returns that name.
+/// Renames a file, together with the files of SQLite beside it, to the first free name of `<path>.damaged`,
+/// `<path>.damaged-2` and so on; returns that name.
 pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
     let named = |number: u32| match number {
         1 => with(path, ".damaged"),
         more => with(path, &format!(".damaged-{more}")),
     };
     let aside = (1..).map(named).find(|it| it.symlink_metadata().is_err()).unwrap_or_else(|| named(0));
-    // The main file last: as long as it has its name, the next start does this again.
+    // The main file is renamed last: while it has its name, the next start repeats this.
     for suffix in BESIDE.into_iter().chain([""]) {
         let from = with(path, suffix);
         match std::fs::rename(&from, with(&aside, suffix)) {
@@ -53,10 +53,10 @@ pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Renames a damaged database, with what SQLite keeps beside it, to a name that is free; whoever opens it next begins anew.
+/// Quarantines a corrupt database; the next open creates a new one.
 ///
 /// # Errors
-/// It cannot be renamed.
+/// When it cannot be renamed.
 pub fn put_database_aside(path: &Path) -> Result<()> {
     put_aside(path).map(drop)
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_written_over_and_what_belongs_together_stays_together() {
+    fn quarantine_keeps_wal_and_never_overwrites() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sqlite");
         for content in ["first", "second"] {

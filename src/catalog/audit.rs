@@ -1,4 +1,4 @@
-//! What was sent to other machines, or refused: a file of its own, because it has to outlive a catalog that is rebuilt.
+//! Log of outbound requests, sent or refused, in its own database, because it has to outlive a rebuilt catalog.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::catalog::row::signed;
 use crate::error::Result;
 use crate::model::{AuditRecord, PrivacyMode};
 
-/// Records that are kept: years of a talkative setup, some 10 MiB.
+/// Number of records kept: years of a busy setup, about 10 MiB.
 const KEPT: i64 = 100_000;
 
 const FORMAT: Format = Format {
     name: "audit log",
     version: 1,
     upgrades: &[],
-    // A record that a power loss could take back would be no proof.
+    // A record that a power loss could undo would prove nothing.
     durability: Durability::Full,
     cache_kib: ADDED_TO_KIB,
     hint: "move it aside; only the record of outbound requests is lost",
@@ -40,20 +40,20 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens or creates the log at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
+    /// Opens or creates the log at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`], but for damage.
+    /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<AuditLog> {
         Ok(AuditLog { database: aside::open_or_begin_anew(path, &FORMAT)? })
     }
 
-    /// Returns where the damaged one is kept whose place this took when it was opened.
+    /// Returns the path of the corrupt log that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.database.set_aside.as_deref()
     }
 
-    /// Adds a record; it is on disk when this returns.
+    /// Adds a record and syncs it.
     pub fn add(&self, record: &AuditRecord) -> Result<()> {
         self.database.write(|db| {
             db.prepare_cached(
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_come_first_and_outlive_the_process() {
+    fn audit_records_survive_reopening_newest_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.sqlite");
         let log = AuditLog::open(&path).unwrap();

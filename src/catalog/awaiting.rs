@@ -1,15 +1,14 @@
-//! Files whose words are in the index, and whose vectors are not yet.
+//! Files with indexed text and pending vectors.
 
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::model::FileId;
 
-/// What such a file is, in the words of the index on them.
+/// The condition of such files; it matches the partial index on them.
 pub(super) const AWAITING: &str = "deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0";
 
 impl Catalog {
-    /// Returns these files in the order in which they are worth embedding: those that were modified since `recent_ns`
-    /// before the others, and small ones before large ones.
+    /// Returns these files in embedding order: those modified since `recent_ns` first, and small ones before large ones.
     pub fn awaiting(&self, recent_ns: i64) -> Result<Vec<FileId>> {
         let sql = format!("SELECT id FROM files WHERE {AWAITING} ORDER BY modified_ns < ?1, size, id");
         self.database.read(|db| {
@@ -19,13 +18,13 @@ impl Catalog {
         })
     }
 
-    /// Says whether there is any such file.
+    /// Returns whether there is any such file.
     pub fn any_awaiting(&self) -> Result<bool> {
         let sql = format!("SELECT EXISTS (SELECT 1 FROM files WHERE {AWAITING})");
         self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?))
     }
 
-    /// Counts the chunks that have no vector yet.
+    /// Counts the chunks without a vector.
     pub fn awaiting_chunks(&self) -> Result<u64> {
         let sql = format!("SELECT coalesce(sum(awaiting), 0) FROM files WHERE {AWAITING}");
         self.database.read(|db| {
@@ -34,7 +33,7 @@ impl Catalog {
         })
     }
 
-    /// Returns how many chunks of a file have no vector yet, also of one that is to be read again.
+    /// Returns how many chunks of a file have no vector yet; a requeued file counts too.
     pub fn awaiting_of(&self, id: FileId) -> Result<u32> {
         let sql = "SELECT coalesce(max(awaiting), 0) FROM files WHERE id = ?1";
         self.database.read(|db| Ok(db.prepare_cached(sql)?.query_row([id], |row| row.get(0))?))

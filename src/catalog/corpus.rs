@@ -1,7 +1,6 @@
-//! What the contract keeps: views, results and jobs; its sessions are in `session`, what it read out of documents in
-//! `readings`.
+//! Database of the corpus API: views, results and jobs. Sessions are in `session`, cached documents in `readings`.
 //!
-//! Each row of a caller carries whose it is, so that a key that opens some folders sees nothing of what others asked.
+//! Each row of a caller carries its owner, so that a key for some folders sees nothing of what other keys asked for.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -16,19 +15,20 @@ use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_K
 use crate::catalog::row::now_ns;
 use crate::error::{Error, Result};
 
-/// Results that are kept, of all owners; of those who have most the older ones are dropped.
+/// Number of results kept, of all owners together; beyond it, the oldest of the owner with the most are dropped.
 const KEPT_RESULTS: i64 = 2_000;
 
-/// How long a result is kept.
+/// Age up to which a result is kept.
 const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
-/// What all results may take, packed.
+/// Compressed size of all results together.
 const KEPT_BYTES: i64 = 512 << 20;
 
-/// A packed value that unpacks to more is damaged.
+/// A compressed value that unpacks to more is corrupt.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Sessions keep metadata and hold their texts, results what they were made of. What older ones lack is not made up.
+/// Format 2: sessions keep metadata and hold their texts; results keep the documents they were made of. Older rows stay
+/// incomplete.
 const TO_2: &str = "
     CREATE TABLE session_metadata (
         session INTEGER NOT NULL, file INTEGER NOT NULL, root TEXT NOT NULL, path TEXT NOT NULL, hash BLOB,
@@ -56,8 +56,8 @@ const TO_2: &str = "
     CREATE INDEX readings_held ON readings (held, number);
 ";
 
-/// Each owner counts sessions: a number that all had in common told how many the others made. Those of before go on from it
-/// once more, as a result that is kept may name a session that is gone.
+/// Format 3: session numbers count per owner; a shared counter revealed how many sessions others made. Existing owners go
+/// on from the old counter, because a kept result may name a deleted session.
 const TO_3: &str = "
     ALTER TABLE sessions ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET number = id;
@@ -68,14 +68,14 @@ const TO_3: &str = "
         FROM (SELECT owner FROM sessions UNION SELECT owner FROM results UNION SELECT owner FROM views);
 ";
 
-/// Which results go is decided by owner.
+/// Format 4: the eviction of results goes by owner.
 const TO_4: &str = "
     DROP INDEX results_bounds;
     CREATE INDEX results_bounds ON results (owner, number, created_ms, bytes);
 ";
 
 const FORMAT: Format = Format {
-    name: "book of views and results",
+    name: "corpus database",
     version: 4,
     upgrades: &[TO_2, TO_3, TO_4],
     durability: Durability::Full,
@@ -154,39 +154,39 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// A result of the contract.
+/// A stored result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BookedResult {
-    /// The question, as JSON.
+    /// The request, as JSON.
     pub request: String,
-    /// The answer, as JSON.
+    /// The response, as JSON.
     pub envelope: String,
-    /// The documents that it was made of, as JSON; empty where that is not known.
+    /// The documents that it was made of, as JSON; empty when unknown.
     pub documents: String,
 }
 
-/// A job of the contract.
+/// A stored job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BookedJob {
     /// Its id.
     pub id: String,
     /// `running`, `completed`, `failed`.
     pub state: String,
-    /// What became of it, as JSON.
+    /// Its outcome, as JSON.
     pub body: String,
 }
 
-/// The book. Every method blocks for a moment.
+/// The database of the corpus API. Every method blocks for a moment.
 pub struct CorpusBook {
     pub(super) database: Database,
 }
 
 impl CorpusBook {
-    /// Opens or creates the book at `path`. A damaged one is renamed to `<path>.damaged` and begun anew. Jobs that the last
-    /// run left open end as failed.
+    /// Opens or creates the database at `path`. A corrupt one is renamed to `<path>.damaged` and replaced. Jobs that the
+    /// last run left open end as failed.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`], but for damage.
+    /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<CorpusBook> {
         let (mut book, set_aside) = aside::begin_anew_if_damaged(path, || CorpusBook::try_open(path))?;
         book.database.set_aside = set_aside;
@@ -203,12 +203,12 @@ impl CorpusBook {
         Ok(book)
     }
 
-    /// Returns where the damaged one is kept whose place this took when it was opened.
+    /// Returns the path of the corrupt database that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.database.set_aside.as_deref()
     }
 
-    /// Keeps a view; false when there is one of that name.
+    /// Stores a view; returns false when the name is taken.
     pub fn add_view(&self, owner: &str, name: &str, body: &str) -> Result<bool> {
         self.database.write(|db| {
             let sql = "INSERT OR IGNORE INTO views (owner, name, body, created_ms) VALUES (?1, ?2, ?3, ?4)";
@@ -225,17 +225,17 @@ impl CorpusBook {
         })
     }
 
-    /// Forgets a view; false when there is none.
+    /// Deletes a view; returns false when there is none.
     pub fn remove_view(&self, owner: &str, name: &str) -> Result<bool> {
         self.database.write(|db| {
             Ok(db.prepare_cached("DELETE FROM views WHERE owner = ?1 AND name = ?2")?.execute([owner, name])? > 0)
         })
     }
 
-    /// How long results are kept, for whoever looks for one that is gone.
+    /// How long results are kept, for the error about a result that is gone.
     pub const RESULTS_KEPT: &str = "the last 2,000 results are kept, for 90 days, up to 512 MiB";
 
-    /// Keeps a result, over the one of the same id; false when it is too large to be kept.
+    /// Stores a result, replacing one with the same id; returns false when it is too large.
     pub fn put_result(&self, owner: &str, id: &str, result: &BookedResult) -> Result<bool> {
         if [&result.envelope, &result.documents].iter().any(|it| it.len() as u64 > MOST_BYTES) {
             return Ok(false);
@@ -268,7 +268,7 @@ impl CorpusBook {
             .transpose()
     }
 
-    /// Keeps what is known of a job.
+    /// Stores the state of a job.
     pub fn put_job(&self, owner: &str, job: &BookedJob) -> Result<()> {
         self.database.write(|db| {
             let sql = "INSERT INTO jobs (id, owner, state, body) VALUES (?1, ?2, ?3, ?4) \
@@ -288,7 +288,7 @@ impl CorpusBook {
         })
     }
 
-    /// Returns a job, whoever began it.
+    /// Returns a job of any owner.
     pub fn any_job(&self, id: &str) -> Result<Option<BookedJob>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT id, state, body FROM jobs WHERE id = ?1")?;
@@ -301,9 +301,9 @@ fn booked_job(row: &Row<'_>) -> rusqlite::Result<BookedJob> {
     Ok(BookedJob { id: row.get(0)?, state: row.get(1)?, body: row.get(2)? })
 }
 
-/// Results go when they are too old, when there are too many of them, and when all of them take too much. Then the oldest of
-/// the owner who has most go first, by number and by size: who asks much pushes out no result of others, as long as these
-/// have less. The last result of each owner is the last to go. What is too old counts for nobody: it goes anyway.
+/// Evicts results that are too old, too many or too large together. The oldest results of the owner with the most go first,
+/// by number and by size, so that one owner cannot push out results of owners with fewer. The newest result of each owner
+/// is evicted last. Expired results do not count towards the limits.
 fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
     let beyond = "WITH own AS (SELECT number, bytes, row_number() OVER newer AS own_count, \
                       sum(bytes) OVER newer AS own_bytes FROM results WHERE created_ms >= ?3 \
@@ -326,7 +326,7 @@ pub(super) fn pack(text: &str) -> Result<Vec<u8>> {
 
 pub(super) fn unpack(packed: &[u8]) -> Result<String> {
     if packed.is_empty() {
-        // What an older vic did not keep.
+        // An older vic did not store this value.
         return Ok(String::new());
     }
     let mut text = String::new();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_survives_and_belongs_to_its_owner_alone() {
+    fn stored_values_survive_reopening_and_are_private_to_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("corpus.sqlite");
         let book = CorpusBook::open(&path).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_the_last_run_left_open_has_failed() {
+    fn open_job_of_last_run_ends_as_failed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("corpus.sqlite");
         let job = BookedJob { id: "j".into(), state: "running".into(), body: "{}".into() };
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_bounded_by_number_age_and_size() {
+    fn results_are_bounded_by_count_age_and_size() {
         let dir = tempfile::tempdir().unwrap();
         let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
         let kept = |book: &CorpusBook| -> Vec<String> {
@@ -389,22 +389,22 @@ mod tests {
         book.put_result("", "r-1", &result("asked again")).unwrap();
         assert_eq!(kept(&book), ["r-1", "r-2", "r-3"]);
         set("UPDATE results SET created_ms = 0 WHERE id = 'r-3'");
-        assert_eq!(kept(&book), ["r-1", "r-2"], "what is too old is gone before it is dropped");
+        assert_eq!(kept(&book), ["r-1", "r-2"], "an expired result is hidden before it is deleted");
         set("UPDATE results SET bytes = 600 << 20 WHERE id = 'r-2'");
         book.put_result("", "r-4", &result("r-4")).unwrap();
-        assert_eq!(kept(&book), ["r-1"], "all together take too much");
+        assert_eq!(kept(&book), ["r-1"], "the total size is too large");
         set("WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
              INSERT INTO results (owner, id, request, bytes, created_ms, envelope, documents) \
              SELECT '', 'n-' || i, '{}', 1, unixepoch() * 1000, x'', x'' FROM n");
         book.put_result("", "n-2001", &result("n")).unwrap();
-        assert!(kept(&book).is_empty(), "two thousand are newer");
+        assert!(kept(&book).is_empty(), "2,000 results are newer");
         assert_eq!((book.result("", "n-1").unwrap(), book.result("", "n-2").unwrap().is_some()), (None, true));
         let large = result(&" ".repeat(MOST_BYTES as usize + 1));
-        assert!(!book.put_result("", "r-1", &large).unwrap(), "it could not be read again");
+        assert!(!book.put_result("", "r-1", &large).unwrap(), "it is too large to be read back");
     }
 
     #[test]
-    fn who_asks_much_pushes_out_results_of_their_own() {
+    fn eviction_hits_owner_with_most_results() {
         let dir = tempfile::tempdir().unwrap();
         let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
         let set = |sql: &str| book.database.write(|db| Ok(db.execute(sql, []).map(drop)?)).unwrap();
@@ -420,22 +420,22 @@ mod tests {
         assert_eq!(
             [4, 5, 2_000].map(|it| is_kept("/w/b", &format!("n-{it}"))),
             [false, true, true],
-            "1,997 are theirs"
+            "the other owners have 3 of the 2,000"
         );
         set(
             "UPDATE results SET bytes = 40 << 20 WHERE owner = '/w/b' AND number > (SELECT max(number) FROM results) - 20",
         );
         set("UPDATE results SET bytes = 100 << 20 WHERE owner = '/w/a' AND id = 'r-1'");
         book.put_result("", "r-2", &result("r-2")).unwrap();
-        assert!(is_kept("", "r-1") && is_kept("/w/a", "r-1") && is_kept("/w/a", "r-2"), "they have less");
+        assert!(is_kept("", "r-1") && is_kept("/w/a", "r-1") && is_kept("/w/a", "r-2"), "these owners have less");
         assert_eq!(["n-1991", "n-1992", "last"].map(|it| is_kept("/w/b", it)), [false, true, true]);
         set("UPDATE results SET bytes = 400 << 20 WHERE id = 'r-1' OR id = 'last'");
         book.put_result("/w/b", "next", &result("next")).unwrap();
-        assert!(is_kept("/w/b", "next") && is_kept("", "r-2") && is_kept("/w/a", "r-2"), "the last of each");
+        assert!(is_kept("/w/b", "next") && is_kept("", "r-2") && is_kept("/w/a", "r-2"), "the newest of each is kept");
     }
 
     #[test]
-    fn what_is_too_old_pushes_out_nothing_of_others() {
+    fn expired_results_do_not_evict_others() {
         let dir = tempfile::tempdir().unwrap();
         let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
         for (owner, id) in [("", "r-1"), ("", "r-2"), ("/w/a", "old"), ("/w/b", "old")] {
@@ -447,11 +447,11 @@ mod tests {
         assert_eq!(["r-1", "r-2", "r-3"].map(|it| book.result("", it).unwrap().is_some()), [true; 3]);
         let count = "SELECT count(*) FROM results";
         let kept: i64 = book.database.read(|db| Ok(db.query_row(count, [], |row| row.get(0))?)).unwrap();
-        assert_eq!(kept, 3, "and is gone");
+        assert_eq!(kept, 3, "expired results are deleted");
     }
 
     #[test]
-    fn the_book_of_an_older_vic_keeps_its_sessions_and_results() {
+    fn upgrade_from_format_1_keeps_sessions_and_results() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("corpus.sqlite");
         let old = Connection::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! One SQLite file: opened by format version, one writer, a few readers, and errors in vic's terms.
+//! One SQLite file: migrations by format version, one writer, a few readers, and errors in vic's terms.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use tokio::sync::watch;
 
 use crate::error::{DISK_REFUSES, Error, ErrorCode, Result};
 
-/// Idle readers that are kept: as many questions as are usually asked at a time.
+/// Idle reader connections kept: as many as there are usually questions at a time.
 const IDLE_READERS: usize = 4;
 
-/// Another process (a backup, the `sqlite3` shell) may hold the file for a moment.
+/// Wait for a lock of another process, such as a backup or the `sqlite3` shell.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// Statements kept ready by each connection; more than there are in this room.
+/// Prepared statements cached by each connection; more than this module has.
 const STATEMENTS: usize = 64;
 
-/// Pages in memory, in KiB, of the writer of a database in which every change looks up rows all over it. A walk of 200,000
-/// files takes as long with twice as many.
+/// Page cache of the writer, in KiB, for a database in which every change looks up rows all over it. Twice as many pages do
+/// not speed up a walk of 200,000 files.
 pub(super) const LOOKED_UP_KIB: u32 = 16 << 10;
 
-/// The same of one to which rows are added that are hardly ever touched again: SQLite's own default. A writer keeps whatever
-/// it has written until this is full, though nobody asks it for that: with 32 MiB, a save a second made the daemon grow for
-/// four hours. To add 300,000 vectors takes as long with either: the system has the pages of the file, too.
+/// Page cache of the writer, in KiB, for an append-mostly database: SQLite's default. A writer keeps its written pages
+/// until the cache is full: with 32 MiB, one save a second made the daemon grow for four hours. A larger cache does not
+/// speed up inserting 300,000 vectors, because the page cache of the system holds the file too.
 pub(super) const ADDED_TO_KIB: u32 = 2 << 10;
 
 /// Which commits survive a power loss. All survive the end of the process.
@@ -33,25 +33,25 @@ pub(super) const ADDED_TO_KIB: u32 = 2 << 10;
 pub(super) enum Durability {
     /// Every one.
     Full,
-    /// Those before the last checkpoint; the file stays whole.
+    /// Those before the last checkpoint; the file stays consistent.
     Normal,
 }
 
-/// What a database of vic's looks like.
+/// The format of a database.
 pub(super) struct Format {
-    /// What it is, for messages.
+    /// Its name in messages.
     pub(super) name: &'static str,
     /// Written as `user_version`. Raise it with every change of `schema`, and add an upgrade.
     pub(super) version: i64,
-    /// Statements that bring an older file one version further: the first from 1 to 2.
+    /// Migrations: the first from version 1 to 2, and so on.
     pub(super) upgrades: &'static [&'static str],
     /// Durability of commits.
     pub(super) durability: Durability,
     /// Pages that the writer keeps in memory at most, in KiB.
     pub(super) cache_kib: u32,
-    /// What the user can do when it is damaged.
+    /// What the user can do when it is corrupt.
     pub(super) hint: &'static str,
-    /// Statements that make it.
+    /// Statements that create the current version.
     pub(super) schema: &'static str,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct Database {
     hint: &'static str,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
-    /// How many commits there were since it was opened.
+    /// Counts the commits since it was opened.
     commits: watch::Sender<u64>,
-    /// Where the damaged one is kept whose place this took when it was opened.
+    /// The path of the corrupt database that this one replaced when it was opened.
     pub(super) set_aside: Option<PathBuf>,
 }
 
@@ -76,7 +76,7 @@ impl Database {
         Ok(Database::of(path, format, prepare(path, format).map_err(|it| it.explain(path, format))?))
     }
 
-    /// Opens the file as it is, for reading alone: whatever would write fails.
+    /// Opens the file read-only as it is.
     pub(super) fn open_to_look(path: &Path, format: &Format) -> Result<Database> {
         let look = || -> Result<Connection, Failure> {
             let db = read_only(path)?;
@@ -93,7 +93,7 @@ impl Database {
         Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None }
     }
 
-    /// Tells of every commit of this process.
+    /// Returns a receiver of the commit counter of this process.
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
         self.commits.subscribe()
     }
@@ -113,7 +113,7 @@ impl Database {
         Ok(value)
     }
 
-    /// Runs `work` on one consistent state, beside any writer.
+    /// Runs `work` on one consistent snapshot, concurrently with the writer.
     pub(super) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Failed>) -> Result<T> {
         let idle = lock(&self.readers).pop();
         let mut reader = match idle {
@@ -134,7 +134,7 @@ impl Database {
         Ok(value)
     }
 
-    /// Reads all of it and looks whether it is whole.
+    /// Reads the whole file and checks it for corruption.
     pub(super) fn check(&self) -> Result<()> {
         let found: String = self.read(|db| Ok(db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?))?;
         if found == "ok" {
@@ -155,14 +155,14 @@ impl Database {
         Ok(reader)
     }
 
-    /// What the pages that the writer keeps take in memory, in KiB.
+    /// Memory of the pages in the writer's cache, in KiB.
     #[cfg(test)]
     #[expect(unsafe_code, reason = "this number of SQLite's has no safe interface")]
     pub(super) fn kept_kib(&self) -> u32 {
         use rusqlite::ffi;
         let writer = lock(&self.writer);
         let (mut bytes, mut peak) = (0, 0);
-        // SAFETY: the connection is open and locked, and both numbers are there to be written.
+        // SAFETY: the connection is open and locked, and both out-parameters are valid.
         let status = unsafe {
             ffi::sqlite3_db_status(writer.handle(), ffi::SQLITE_DBSTATUS_CACHE_USED, &mut bytes, &mut peak, 0)
         };
@@ -170,7 +170,7 @@ impl Database {
         u32::try_from(bytes).unwrap() / 1024
     }
 
-    /// An error of the database in words.
+    /// Turns an error of a transaction into one for the user.
     pub(super) fn explain(&self, error: Failed) -> Error {
         match error {
             Failed::Sqlite(error) => explain(&error, &self.path, self.hint),
@@ -185,10 +185,10 @@ fn read_only(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Reads a database that may be in use and looks whether it is whole; one that is missing is. Writes nothing.
+/// Checks a database for corruption without writing; it may be in use. A missing database passes.
 ///
 /// # Errors
-/// [`ErrorCode::DataLoss`] for a damaged one.
+/// [`ErrorCode::DataLoss`] when it is corrupt.
 pub fn check_database(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -197,7 +197,7 @@ pub fn check_database(path: &Path) -> Result<()> {
         let db = read_only(path)?;
         db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
     };
-    let hint = "run `vic doctor --fix`: it is kept under another name and begun anew";
+    let hint = "run `vic doctor --fix`: it is renamed and replaced by a new one";
     match read() {
         Ok(found) if found == "ok" => Ok(()),
         Ok(found) => {
@@ -208,8 +208,8 @@ pub fn check_database(path: &Path) -> Result<()> {
     }
 }
 
-/// Puts all of the log of a database in use into its file, and makes the log empty: what was deleted is in neither then.
-/// While somebody reads, as much of that as is possible. One that is missing is left so.
+/// Moves the whole write-ahead log of a database, which may be in use, into its file and truncates it: afterwards neither
+/// holds deleted data. Readers can keep it from completing. A missing database passes.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -226,9 +226,9 @@ pub fn flush_database(path: &Path) -> Result<()> {
     flush().map_err(|error| explain(&error, path, "run `vic doctor`"))
 }
 
-/// What can go wrong inside a transaction.
+/// An error inside a transaction.
 pub(super) enum Failed {
-    /// In SQLite; gets its path later.
+    /// From SQLite; the path is added later.
     Sqlite(rusqlite::Error),
     /// Anything else.
     Other(Error),
@@ -249,7 +249,7 @@ impl From<Error> for Failed {
 enum Failure {
     Sqlite(rusqlite::Error),
     Newer(i64),
-    /// For whoever may not bring it up to date.
+    /// Opened read-only, so that it cannot be migrated.
     Older(i64),
     Foreign,
 }
@@ -282,7 +282,7 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-/// The format of what is stored, which is ours and not newer; zero before there is anything.
+/// Returns the stored format version, which is vic's and not newer; 0 for an empty file.
 fn stored_version(db: &Connection, format: &Format) -> Result<i64, Failure> {
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > format.version {
@@ -303,9 +303,9 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     db.pragma_update(None, "synchronous", sync)?;
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // What is deleted is overwritten: it may be what somebody wanted out.
+    // Deleted data is overwritten: the user may have wanted to get rid of it.
     db.pragma_update(None, "secure_delete", true)?;
-    // Below zero it is KiB, above it would be pages.
+    // Negative means KiB, positive pages.
     db.pragma_update(None, "cache_size", -i64::from(format.cache_kib))?;
     keep_statements(&db)?;
     if version < format.version {
@@ -320,8 +320,8 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     Ok(db)
 }
 
-/// Keeps statements that were prepared, as they were planned then. Else each would be prepared again when another value is
-/// bound, as the plan might depend on it: to look one path up took twice as long.
+/// Caches prepared statements with a stable query plan. Without that SQLite prepares a statement again for each bound
+/// value, because the plan might depend on it: looking up one path took twice as long.
 fn keep_statements(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -335,7 +335,7 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
         Some(Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
         Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => ErrorCode::Locked,
         Some(Sqlite::ReadOnly | Sqlite::PermissionDenied | Sqlite::CannotOpen) => ErrorCode::PermissionDenied,
-        // What cannot be read now is not damaged: it must not be put aside.
+        // A read error is not corruption: the file must not be quarantined.
         Some(Sqlite::SystemIoFailure) => ErrorCode::Unavailable,
         _ => ErrorCode::Internal,
     };
@@ -343,8 +343,8 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     match code {
         ErrorCode::DataLoss => Error::new(code, message).hint(hint),
         ErrorCode::StorageFull => Error::new(code, message).hint("free some disk space"),
-        ErrorCode::ResourceExhausted => Error::new(code, message).hint("end some programs: there is no memory left"),
-        ErrorCode::Locked => Error::new(code, message).hint("another program holds it; end that one"),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("close some programs: there is no memory left"),
+        ErrorCode::Locked => Error::new(code, message).hint("another program has locked it; close that program"),
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))
         }
@@ -353,7 +353,7 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     }
 }
 
-/// A poisoned lock only means that a thread panicked: its transaction was rolled back.
+/// Ignores poison: a thread panicked, and its transaction was rolled back.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -373,7 +373,7 @@ mod tests {
     };
 
     #[test]
-    fn an_older_format_goes_through_the_upgrades_that_it_lacks_and_only_once() {
+    fn older_format_runs_missing_migrations_once() {
         for (version, made, expected) in [
             (1, "CREATE TABLE t (x INTEGER NOT NULL); INSERT INTO t VALUES (1)", 8),
             (2, "CREATE TABLE t (x INTEGER NOT NULL, y INTEGER NOT NULL DEFAULT 7); INSERT INTO t VALUES (1, 4)", 5),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_refused_before_any_write() {
+    fn newer_format_is_refused_before_any_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 4).unwrap();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_named_and_left_alone() {
+    fn corrupt_file_is_named_and_left_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         let garbage = b"this is no database ".repeat(500);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_nothing_behind() {
+    fn failed_write_is_rolled_back() {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::open(&dir.path().join("deep/er/db"), &FORMAT).unwrap();
         let write = |fail: bool| {

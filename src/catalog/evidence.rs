@@ -1,8 +1,8 @@
-//! What skills found, by content, so that no file is looked at twice in depth: not in a copy, not after a move, not after
-//! a rebuilt index.
+//! Cache of skill results by content, so that no content is processed twice: not in a copy, not after a move, not after a
+//! rebuilt index.
 //!
-//! A cache, and treated as one like the vectors: commits are not synced, a damaged file is put aside, the oldest goes when
-//! there is too much, and no error of it ever stops the work; the skill runs once more then.
+//! It behaves like the vector cache: commits are not synced, a corrupt file is quarantined, the oldest entries are evicted,
+//! and no error of the cache stops the work; the skill then runs again.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -20,10 +20,10 @@ use crate::catalog::row::signed;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
 
-/// Share of the bytes dropped at a time when the cache is full, so that pruning is rare.
+/// Fraction (1 in 20) of the bytes dropped at a time when the cache is full, so that pruning is rare.
 const PRUNE_SHARE: u64 = 20;
 
-/// A document beyond that, as JSON, is not kept: a thousand pages of dense text take less.
+/// A document larger than this, as JSON, is not cached: a thousand pages of dense text take less.
 const MOST_DOCUMENT_BYTES: u64 = 64 << 20;
 
 const FORMAT: Format = Format {
@@ -45,14 +45,14 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// Names what a skill found in a content.
+/// Identifies the result of a skill for a content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceKey {
     /// The content.
     pub hash: ContentHash,
     /// The skill.
     pub skill: String,
-    /// The version of the skill, with all that its results depend on. Another version replaces this one.
+    /// The version of the skill, with everything that its results depend on. A new version replaces the old entry.
     pub version: String,
 }
 
@@ -64,11 +64,11 @@ pub struct EvidenceCache {
 }
 
 impl EvidenceCache {
-    /// Opens or creates the cache at `path`, bounded to about `max_bytes` of compressed documents. A damaged file is
-    /// renamed to `<path>.damaged` and a new one is made.
+    /// Opens or creates the cache at `path`, bounded to about `max_bytes` of compressed documents. A corrupt file is
+    /// renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
-    /// When the file cannot be made, or a newer vic wrote it.
+    /// When the file cannot be created, or a newer vic wrote it.
     pub fn open(path: &Path, max_bytes: u64) -> Result<EvidenceCache> {
         Ok(aside::begin_anew_if_damaged(path, || EvidenceCache::try_open(path, max_bytes))?.0)
     }
@@ -80,7 +80,7 @@ impl EvidenceCache {
         Ok(EvidenceCache { database, bytes: AtomicU64::new(bytes.cast_unsigned()), max_bytes })
     }
 
-    /// Returns what this version of this skill found, if it is known.
+    /// Returns the cached result of this version of this skill.
     pub fn get(&self, key: &EvidenceKey) -> Option<Document> {
         let sql = "SELECT document FROM evidence WHERE hash = ?1 AND skill = ?2 AND version = ?3";
         let found = self.database.read(|db| {
@@ -90,7 +90,7 @@ impl EvidenceCache {
         decode(&lucky(found).flatten()?)
     }
 
-    /// Says whether this version of this skill has looked at it.
+    /// Returns whether the result of this version of this skill is cached.
     pub fn has(&self, key: &EvidenceKey) -> bool {
         let sql = "SELECT 1 FROM evidence WHERE hash = ?1 AND skill = ?2 AND version = ?3";
         let found = self.database.read(|db| {
@@ -100,7 +100,7 @@ impl EvidenceCache {
         lucky(found).flatten().is_some()
     }
 
-    /// Returns what any skill found in this content, in any version, by the skill's name.
+    /// Returns the results of all skills for this content, in any version, with the names of the skills.
     pub fn all(&self, hash: ContentHash) -> Vec<(String, Document)> {
         let found = self.database.read(|db| {
             let mut statement =
@@ -113,7 +113,7 @@ impl EvidenceCache {
         rows.into_iter().filter_map(|(skill, bytes)| Some((skill, decode(&bytes)?))).collect()
     }
 
-    /// Returns the contents of which anything is known.
+    /// Returns the contents with cached results.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -125,7 +125,7 @@ impl EvidenceCache {
         })
     }
 
-    /// Forgets what is known of these contents.
+    /// Removes the results for these contents.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -144,11 +144,11 @@ impl EvidenceCache {
         })
     }
 
-    /// Keeps what a skill found; drops the oldest when there is too much.
+    /// Stores the result of a skill; evicts the oldest entries beyond the bound.
     pub fn put(&self, key: &EvidenceKey, document: &Document) {
         let kept = encode(document).and_then(|bytes| self.try_put(key, &bytes));
         if let Err(error) = kept {
-            tracing::warn!("{error}; what `{}` found is not kept", key.skill);
+            tracing::warn!("{error}; the result of `{}` is not cached", key.skill);
         }
     }
 
@@ -163,21 +163,21 @@ impl EvidenceCache {
             bytes = (bytes + document.len() as u64).saturating_sub(replaced.unwrap_or(0).cast_unsigned());
             if bytes > self.max_bytes {
                 let excess = bytes - self.max_bytes + self.max_bytes / PRUNE_SHARE;
-                // Every row up to the one with which enough is gone.
+                // Deletes the rows up to the one with which enough bytes are freed.
                 let sql = "DELETE FROM evidence WHERE id <= (SELECT min(id) FROM \
                            (SELECT id, sum(length(document)) OVER (ORDER BY id) AS upto FROM evidence) WHERE upto >= ?1)";
                 db.prepare_cached(sql)?.execute([signed(excess)])?;
                 let sql = "SELECT coalesce(sum(length(document)), 0) FROM evidence";
                 bytes = db.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned();
             }
-            // Inside, where there is one writer; a commit that fails after it costs a little of the bound.
+            // Inside the transaction, where there is one writer; a failing commit makes the count slightly wrong.
             self.bytes.store(bytes, Ordering::Relaxed);
             Ok(())
         })
     }
 }
 
-/// An error of the cache is nothing found.
+/// Treats an error of the cache as a miss.
 fn lucky<T>(found: Result<T>) -> Option<T> {
     found.inspect_err(|error| tracing::warn!("{error}; skills run again")).ok()
 }
@@ -185,7 +185,7 @@ fn lucky<T>(found: Result<T>) -> Option<T> {
 fn encode(document: &Document) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(document).map_err(Error::internal)?;
     if json.len() as u64 > MOST_DOCUMENT_BYTES {
-        return Err(Error::new(ErrorCode::ResourceExhausted, "it is too large"));
+        return Err(Error::new(ErrorCode::ResourceExhausted, "the document is too large"));
     }
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&json).map_err(Error::internal)?;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_comes_back_as_it_was_and_only_for_its_content_skill_and_version() {
+    fn evidence_round_trips_for_content_skill_and_version() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e.sqlite");
         EvidenceCache::open(&path, 1 << 20).unwrap().put(&key(1, "a"), &document("found"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cache_drops_its_oldest() {
+    fn full_cache_evicts_oldest_evidence() {
         let dir = tempfile::tempdir().unwrap();
         let one = encode(&document("x")).unwrap().len() as u64;
         let cache = EvidenceCache::open(&dir.path().join("e.sqlite"), one * 40).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_cache_is_put_aside_and_begun_anew() {
+    fn corrupt_cache_is_renamed_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e.sqlite");
         std::fs::write(&path, b"garbage ".repeat(1000)).unwrap();

@@ -1,4 +1,4 @@
-//! A [`FileFilter`] as a condition of SQL, with what SQL cannot say left over as a glob.
+//! Translates a [`FileFilter`] into an SQL condition; globs, which SQL cannot express, are matched afterwards.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -25,7 +25,8 @@ pub(super) struct Condition {
 /// A glob over paths below their root.
 pub(super) struct PathGlob {
     matcher: GlobMatcher,
-    /// For a glob about any depth, the names of the roots, so that `**/contracts/**` finds what lies in a root of that name.
+    /// The names of the roots, for a glob that begins with `**/`: `**/contracts/**` also finds the files of a root of that
+    /// name.
     roots: HashMap<RootId, OsString>,
 }
 
@@ -40,7 +41,7 @@ impl PathGlob {
         Ok(PathGlob { matcher, roots: names })
     }
 
-    /// Whether it matches a path of a root.
+    /// Returns whether the glob matches a path of a root.
     fn is_match(&self, root: RootId, path: &Path) -> bool {
         self.matcher.is_match(path)
             || self.roots.get(&root).is_some_and(|name| self.matcher.is_match(Path::new(name).join(path)))
@@ -51,7 +52,7 @@ impl Condition {
     /// Translates a filter.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub(super) fn new(db: &Transaction<'_>, filter: &FileFilter, owners: &Owners) -> Result<Condition, Failed> {
         let glob = filter.path_glob.as_deref().map(|it| PathGlob::new(db, it)).transpose()?;
         let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
@@ -73,7 +74,7 @@ impl Condition {
         if let Some((sql, values)) = named(&filter.name_words)? {
             condition.and(&sql, values);
         }
-        // Of a mailbox with many messages, one in the period is enough.
+        // A mailbox matches when any of its messages lies in the period.
         let (last, first) = match filter.mail_dates {
             true => ("coalesce(mail_last_ns, modified_ns) >= ?", "coalesce(mail_first_ns, modified_ns) < ?"),
             false => ("modified_ns >= ?", "modified_ns < ?"),
@@ -99,7 +100,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Whether the glob, if there is one, matches a file; its root and path are only read for that.
+    /// Returns whether the glob, if there is one, matches a file. `file` reads its root and path only when they are needed.
     pub(super) fn matches_glob(
         &self,
         file: impl FnOnce() -> rusqlite::Result<(RootId, PathBuf)>,
@@ -128,27 +129,27 @@ impl Condition {
     }
 }
 
-/// Returns the condition of having a name with all of these words.
+/// Returns the condition that the file name contains all of these words.
 fn named(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
     let words: BTreeSet<String> = words.iter().map(|it| fold(it)).filter(|it| !it.is_empty()).collect();
     match words.len() {
         0 => Ok(None),
         1..=MAX_NAME_WORDS => {
-            // A subquery that reads the small index on names alone instead of the rows, and once for all words.
+            // The subquery scans the small index on names once for all words, and reads no rows.
             let holds = " AND instr(name, ?) > 0".repeat(words.len());
             let sql = format!("id IN (SELECT id FROM files WHERE deleted_ns IS NULL{holds})");
             Ok(Some((sql, words.into_iter().map(Value::from).collect())))
         }
         many => {
-            let text = format!("a name is looked through for at most {MAX_NAME_WORDS} words, and these are {many}");
+            let text = format!("a filter can have at most {MAX_NAME_WORDS} name words, not {many}");
             Err(Error::invalid(text).hint("leave some out"))
         }
     }
 }
 
-/// Returns the condition of lying at or below an absolute path, which may lie in a root or above roots.
+/// Returns the condition that a file lies at or below an absolute path, which may lie in a root or above roots.
 pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
-    // Each branch says `deleted_ns IS NULL` for itself: only so may it use the partial index on paths.
+    // Each branch repeats `deleted_ns IS NULL`: without it SQLite does not use the partial index on paths.
     let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
     for root in roots(db)? {
         if root.path.starts_with(path) {
@@ -166,14 +167,13 @@ pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(Stri
     Ok((sql, values))
 }
 
-/// Returns the condition of being in one of these states, such that the index of states serves it, which begins with the
-/// root.
+/// Returns the condition that a file has one of these states. It names the root first, as the index on states does.
 pub(super) fn in_states(states: &[FileState]) -> String {
     let names: Vec<String> = states.iter().map(|it| format!("'{}'", it.name())).collect();
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
 }
 
-/// Returns the condition of lying in a scope.
+/// Returns the condition that a file lies in a scope.
 pub(super) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(String, Vec<Value>)> {
     let Scope::Folders(folders) = scope else { return Ok(("1".into(), Vec::new())) };
     let (mut parts, mut values) = (vec!["0".to_string()], Vec::new());
@@ -185,10 +185,9 @@ pub(super) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(S
     Ok((format!("({})", parts.join(" OR ")), values))
 }
 
-/// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does. Case does not matter: `the
-/// contracts folder` is `Contracts` on disk.
+/// Compiles a glob. One without `/` matches the name at any depth; `*` does not cross a `/`, `**` does. Case is ignored.
 fn glob(text: &str) -> Result<GlobMatcher> {
-    // The matcher panics where it becomes too large.
+    // The matcher panics when it becomes too large.
     if text.len() > MAX_GLOB {
         return Err(Error::invalid(format!("the glob has {} bytes, and may have {MAX_GLOB}", text.len())));
     }
@@ -199,7 +198,7 @@ fn glob(text: &str) -> Result<GlobMatcher> {
     Ok(glob.compile_matcher())
 }
 
-/// A bound above what SQLite can say is above every file.
+/// Clamps a size to the largest integer of SQLite.
 fn size(bytes: u64) -> i64 {
     signed(bytes.min(i64::MAX as u64))
 }

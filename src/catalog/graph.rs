@@ -1,7 +1,7 @@
-//! The graph on disk: what each source (a file, a folder, an import) says, and the number of every entity.
+//! The graph on disk: the statements of each source (a file, a folder, an import), and the id of every entity.
 //!
-//! A file of its own beside the catalog: what files say can be made again from the index, imports cannot, so every commit
-//! is synced. A source is replaced or dropped as a whole, which is how a deleted file takes its nodes and edges with it.
+//! It has its own database. Statements of files can be derived again from the index, imports cannot, so every commit is
+//! synced. A source is replaced or dropped as a whole; dropping the source of a deleted file removes its nodes and edges.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, aside};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, FileId, GraphPart, GraphSource};
 
-/// Numbers are public and small; they are counted in 32 bits.
+/// Largest entity id: ids are part of the API and have 32 bits.
 const MOST_ENTITIES: i64 = u32::MAX as i64;
 
 const FORMAT: Format = Format {
@@ -37,32 +37,32 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// What came of a replacement.
+/// The result of a replacement.
 #[derive(Debug, Default)]
 pub struct Replaced {
-    /// Numbers of the sources that were dropped.
+    /// Ids of the dropped sources.
     pub dropped: Vec<i64>,
-    /// Numbers of the sources that were stored, in the order in which they were given.
+    /// Ids of the stored sources, in the order given.
     pub stored: Vec<i64>,
-    /// Numbers of their entities by key.
+    /// Ids of their entities by key.
     pub entities: HashMap<String, u32>,
 }
 
-/// See the module.
+/// The graph database.
 pub struct GraphStore {
     database: Database,
 }
 
 impl GraphStore {
-    /// Opens or creates the graph at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
+    /// Opens or creates the graph at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`], but for damage.
+    /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<GraphStore> {
         Ok(GraphStore { database: aside::open_or_begin_anew(path, &FORMAT)? })
     }
 
-    /// Returns where the damaged one is kept whose place this took when it was opened.
+    /// Returns the path of the corrupt graph that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.database.set_aside.as_deref()
     }
@@ -83,7 +83,7 @@ impl GraphStore {
         })
     }
 
-    /// Returns every source, without what it says.
+    /// Returns every source, without its statements.
     pub fn sources(&self) -> Result<Vec<GraphSource>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version FROM sources ORDER BY id")?;
@@ -93,12 +93,12 @@ impl GraphStore {
         })
     }
 
-    /// Drops sources and replaces others, all of it or nothing; new entities get their numbers.
+    /// Drops sources and replaces others in one transaction; new entities get ids.
     pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replaced> {
         self.replace_with(dropped, |put| parts.iter().try_for_each(|(source, part)| put(source, part)))
     }
 
-    /// The same with parts that are made meanwhile, one after the other; nothing is done when `fill` fails.
+    /// Like [`GraphStore::replace`], for parts produced one by one by `fill`; an error of `fill` rolls everything back.
     pub fn replace_with(
         &self,
         dropped: &[String],
@@ -120,8 +120,8 @@ impl GraphStore {
         })
     }
 
-    /// Hands over every source with its number and what it says, in the order of their numbers, which is that in which they
-    /// came. One that is replaced keeps its number, one that is dropped never gets it again.
+    /// Passes every source with its id and statements to `take`, in the order of the ids, which is the order of creation. A
+    /// replaced source keeps its id; the id of a dropped one is never reused.
     pub fn each(&self, mut take: impl FnMut(i64, GraphSource, GraphPart) -> Result<()>) -> Result<()> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version, part, id FROM sources ORDER BY id")?;
@@ -134,7 +134,7 @@ impl GraphStore {
         })
     }
 
-    /// Returns the source of a number, and what it says.
+    /// Returns a source and its statements by id.
     pub fn source(&self, number: i64) -> Result<Option<(GraphSource, GraphPart)>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version, part FROM sources WHERE id = ?1")?;
@@ -143,7 +143,7 @@ impl GraphStore {
         })
     }
 
-    /// Returns the number of every entity by its key.
+    /// Returns the ids of all entities by key.
     pub fn numbers(&self) -> Result<HashMap<String, u32>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT key, id FROM entities")?;
@@ -152,12 +152,12 @@ impl GraphStore {
         })
     }
 
-    /// Sees to it that what was deleted so far is in no byte on the disk.
+    /// Erases deleted data from the write-ahead log as well.
     pub fn flush(&self) -> Result<()> {
         self.database.flush()
     }
 
-    /// Forgets entities that no source states any more. Their numbers are not given again.
+    /// Deletes entities that no source states any more. Their ids are not reused. Returns how many.
     pub fn forget(&self, stated: &HashSet<u32>) -> Result<u64> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("SELECT id FROM entities")?;
@@ -171,7 +171,7 @@ impl GraphStore {
     }
 }
 
-/// Stores what a source says, and numbers its entities.
+/// Stores the statements of a source, and assigns ids to its entities.
 fn put(
     db: &Transaction<'_>,
     source: &GraphSource,
@@ -192,18 +192,18 @@ fn put(
     Ok(())
 }
 
-/// A source and what it says: name, path, version, part.
+/// Reads a source and its statements from the columns name, path, version, part.
 fn said(row: &Row<'_>) -> Result<(GraphSource, GraphPart), Failed> {
     let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
     let blob = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
     let part = serde_json::from_slice(blob).map_err(|error| {
-        let message = format!("what `{}` says in the graph cannot be read: {error}", source.name);
+        let message = format!("cannot read the graph of `{}`: {error}", source.name);
         Error::new(ErrorCode::DataLoss, message).hint(FORMAT.hint)
     })?;
     Ok((source, part))
 }
 
-/// What the graph has to know of a file to see that it changed.
+/// The state of a file by which the graph detects a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileVersion {
     /// The file.
@@ -212,12 +212,12 @@ pub struct FileVersion {
     pub root: PathBuf,
     /// Its absolute path.
     pub path: PathBuf,
-    /// What was last read of it: none while it waits to be read.
+    /// Hash and number of chunks when it was last read; `None` while it is pending.
     pub content: Option<String>,
 }
 
 impl Catalog {
-    /// Returns the version of every file, by number.
+    /// Returns the version of every file, by id.
     pub fn versions(&self) -> Result<Vec<FileVersion>> {
         let sql = "SELECT f.id, r.path, f.path, f.state, f.hash, f.chunks FROM files f JOIN roots r ON r.id = f.root_id \
                    WHERE f.deleted_ns IS NULL ORDER BY f.id";
@@ -243,7 +243,7 @@ impl Catalog {
     }
 }
 
-/// The next free number.
+/// Assigns entity ids.
 struct Numbers {
     next: i64,
 }
@@ -257,7 +257,7 @@ impl Numbers {
         Ok(Numbers { next: next.and_then(|it| it.parse().ok()).unwrap_or(0) })
     }
 
-    /// Returns the number of an entity. Gives a new one the number it wants, if that was never given, else the next.
+    /// Returns the id of an entity. A new entity gets the id it wants if that was never assigned, else the next one.
     fn give(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<u32, Failed> {
         let mut statement = db.prepare_cached("SELECT id FROM entities WHERE key = ?1")?;
         if let Some(known) = statement.query_row([key], |row| row.get(0)).optional()? {
@@ -265,7 +265,7 @@ impl Numbers {
         }
         let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
         if id > MOST_ENTITIES {
-            let message = format!("the graph has had more than {MOST_ENTITIES} entities");
+            let message = format!("the graph has used up its {MOST_ENTITIES} entity ids");
             return Err(Error::new(ErrorCode::ResourceExhausted, message).hint(FORMAT.hint).into());
         }
         db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;
@@ -295,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_begin_at_0_stay_and_are_never_given_twice() {
+    fn entity_ids_start_at_0_and_are_never_reused() {
         let dir = tempfile::tempdir().unwrap();
         let store = GraphStore::open(&dir.path().join("g.sqlite")).unwrap();
         store.replace(&[], &[(source("a"), part(&[("x", None), ("y", Some(7)), ("z", Some(3))]))]).unwrap();
         let numbers = store.numbers().unwrap();
-        assert_eq!((numbers["x"], numbers["y"], numbers["z"]), (0, 7, 8), "3 could have been another's before");
+        assert_eq!((numbers["x"], numbers["y"], numbers["z"]), (0, 7, 8), "3 may have belonged to another entity");
         store.replace(&["a".into()], &[(source("b"), part(&[("y", None)]))]).unwrap();
         assert_eq!(store.forget(&HashSet::from([7])).unwrap(), 2);
         store.replace(&[], &[(source("a"), part(&[("x", None)]))]).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_replaced_as_a_whole_and_survives_a_reopening() {
+    fn source_is_replaced_as_a_whole_and_survives_reopening() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g.sqlite");
         let store = GraphStore::open(&path).unwrap();

@@ -1,5 +1,5 @@
-//! The jobs of this and earlier runs, in a file of their own: losing it loses history, nothing else. Whoever is told of a job
-//! finds it after a power loss too.
+//! List of index jobs of this and earlier runs, in its own database: losing it loses only history. Every save is synced, so
+//! that a job that was reported survives a power loss.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::catalog::row::{now_ns, signed};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{JobSnapshot, JobState, Phase};
 
-/// Jobs that are kept; older ones that have ended are dropped.
+/// Number of jobs kept; older ones that have ended are dropped.
 const KEPT: u32 = 1_000;
 
 const FORMAT: Format = Format {
@@ -39,18 +39,18 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Opens or creates the list at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
+    /// Opens or creates the list at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`], but for damage.
+    /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<Jobs> {
-        // All of it: it is small, and without it no job begins.
+        // The whole file is checked: it is small, and no job can start without it.
         let (mut database, set_aside) = aside::begin_anew_if_damaged(path, || {
             let database = Database::open(path, &FORMAT)?;
             match database.check() {
                 Err(error) if error.code == ErrorCode::DataLoss => return Err(error),
-                // A disk that does not give it back is no reason not to start.
-                Err(error) => warn!("cannot look through the list of jobs: {error}"),
+                // A read error of the disk does not prevent the start.
+                Err(error) => warn!("cannot check the list of jobs: {error}"),
                 Ok(()) => (),
             }
             Ok(database)
@@ -59,12 +59,12 @@ impl Jobs {
         Ok(Jobs { database })
     }
 
-    /// Where the damaged list is kept whose place this one took when it was opened.
+    /// Returns the path of the corrupt list that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.database.set_aside.as_deref()
     }
 
-    /// Stores a job as it is now, over what was stored of it.
+    /// Inserts or updates a job.
     pub fn save(&self, job: &JobSnapshot) -> Result<()> {
         self.database.write(|db| {
             save(db, job)?;
@@ -100,7 +100,7 @@ impl Jobs {
         })
     }
 
-    /// Ends the jobs that the last run of the daemon left open; returns them. Call it once, at the start.
+    /// Cancels the jobs that the last run of the daemon left open, and returns them. Call it once, at startup.
     pub fn interrupt_running(&self) -> Result<Vec<JobSnapshot>> {
         self.database.write(|db| {
             let mut statement = db.prepare("SELECT snapshot FROM jobs WHERE NOT ended ORDER BY created_ms")?;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_a_damaged_page_is_set_aside_and_begun_anew() {
+    fn corrupt_list_is_renamed_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jobs.sqlite");
         let jobs = Jobs::open(&path).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_survives_and_the_newest_comes_first() {
+    fn jobs_survive_reopening_newest_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jobs.sqlite");
         let jobs = Jobs::open(&path).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn open_jobs_of_an_earlier_run_end_as_cancelled() {
+    fn open_jobs_of_earlier_run_are_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let jobs = Jobs::open(&dir.path().join("jobs.sqlite")).unwrap();
         for (id, state) in [("a", JobState::Running), ("b", JobState::Queued), ("c", JobState::Failed)] {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_stays_short() {
+    fn old_jobs_are_dropped_beyond_limit() {
         let dir = tempfile::tempdir().unwrap();
         let jobs = Jobs::open(&dir.path().join("jobs.sqlite")).unwrap();
         for number in 0..i64::from(KEPT) + 5 {

@@ -1,4 +1,4 @@
-//! What became of a file: the queue of pending files, and the marks that end their waiting.
+//! State transitions of files: the queue of pending files, and the marks that record how each was processed.
 
 use std::path::PathBuf;
 
@@ -11,17 +11,17 @@ use crate::catalog::{Catalog, names};
 use crate::error::Result;
 use crate::model::{ContentHash, Contents, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 
-/// Tries that a file gets. One that was begun so often and never ended was in hand each time vic ended unexpectedly. Once
-/// proves nothing, nor does twice: vic may have been killed, or the power may have failed. A file that takes the machine
-/// with it gets here all the same.
+/// Tries that a file gets. A try that was begun and never ended means that vic ended unexpectedly while reading the
+/// file. One or two such tries prove nothing: vic may have been killed, or the power may have failed. A file that
+/// crashes the whole machine reaches this limit as well.
 pub const MAX_TRIES: u32 = 5;
 
-/// Strikes that a file gets: times that its reader died of it, or was at it for longer than files take. They are counted
-/// at once, so that neither a restart nor a kill in the middle gives it more.
+/// Strikes that a file gets: crashes of its reader, or runs that took too long. Each is counted on disk at once, so that
+/// a restart or a kill does not reset it.
 pub const MAX_STRIKES: u32 = 2;
 
-/// What of a file has to be as it was when it was read, for a mark to be true of it. Not its name: a file that moves is none
-/// the less read, unless it is one of another type then.
+/// Identifies the version of a file that was read. A mark applies only while the catalog still has this version. The
+/// path is not part of it: a moved file stays read, unless its extension changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsRead {
     /// The file.
@@ -34,14 +34,14 @@ pub struct AsRead {
 }
 
 impl AsRead {
-    /// As the catalog had it when the reading began.
+    /// Returns the version that the catalog had when the reading began.
     pub fn of(record: &FileRecord) -> AsRead {
         let FoundFile { size, modified_ns, changed_ns, inode, .. } = record.found;
         let (size, inode, extension) = (signed(size), signed(inode), record.extension.clone());
         AsRead { id: record.id, size, modified_ns, changed_ns, inode, extension }
     }
 
-    /// Says whether a file is still as it was read.
+    /// Returns whether a file still has this version.
     pub fn is_true_of(&self, record: &FileRecord) -> bool {
         let now = AsRead::of(record);
         let is_time_known = self.changed_ns != UNKNOWN && now.changed_ns != UNKNOWN;
@@ -53,19 +53,19 @@ impl AsRead {
     }
 }
 
-/// As [`AsRead::is_true_of`], of files that are still to be read; the values are those of [`AsRead::values`].
+/// [`AsRead::is_true_of`] as SQL, restricted to pending files; the values are those of [`AsRead::values`].
 const AS_READ: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
-/// What a mark says of what lies in a file.
+/// Assignments that record the contents of a file.
 const CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
 
-/// A file whose chunks are in the store.
+/// A file with its chunks in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
     /// The file.
     pub file: AsRead,
-    /// The hash of what was read.
+    /// The hash of the content that was read.
     pub hash: ContentHash,
     /// Its kind by content.
     pub kind: FileKind,
@@ -73,11 +73,11 @@ pub struct IndexedMark {
     pub media_type: String,
     /// Number of its chunks in the store.
     pub chunks: u32,
-    /// What is worth knowing, e.g. that a limit cut it short; empty when there is nothing.
+    /// A remark for the user, e.g. that a limit cut it short; empty when there is none.
     pub detail: String,
     /// Number of its chunks that have no vector yet.
     pub awaiting: u32,
-    /// What lies in it.
+    /// The names and dates inside it.
     pub contents: Contents,
 }
 
@@ -86,26 +86,26 @@ pub struct IndexedMark {
 pub struct ReasonMark {
     /// The file.
     pub file: AsRead,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// One sentence more; may be empty.
+    /// One more sentence; may be empty.
     pub detail: String,
     /// The hash of its content, where it was read.
     pub hash: Option<ContentHash>,
     /// Its kind.
     pub kind: FileKind,
-    /// Its media type, where it is known; else empty.
+    /// Its media type; empty when unknown.
     pub media_type: String,
-    /// What lies in it, where it was read.
+    /// The names and dates inside it, where it was read.
     pub contents: Contents,
 }
 
-/// A file to whose chunks the store has added those of a skill.
+/// A file for which the store has added the chunks of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceMark {
     /// The file.
     pub id: FileId,
-    /// The hash of the content that the skill looked at.
+    /// The hash of the content that the skill read.
     pub hash: ContentHash,
     /// Number of all its chunks in the store now.
     pub chunks: u32,
@@ -116,7 +116,7 @@ pub struct EvidenceMark {
 pub enum RequeueScope {
     /// Every file.
     All,
-    /// These.
+    /// These files.
     Ids(Vec<FileId>),
     /// This absolute folder with all below it, or this file.
     Under(PathBuf),
@@ -125,8 +125,8 @@ pub enum RequeueScope {
 }
 
 impl Catalog {
-    /// Returns up to `limit` pending files with numbers above `after`, by number. At `after` 0 (the begin of a pass)
-    /// files that were tried [`MAX_TRIES`] times without an end fail with [`Reason::WorkerCrash`] first.
+    /// Returns up to `limit` pending files with numbers above `after`, by number. With `after` 0 (the start of a pass),
+    /// files that used up their [`MAX_TRIES`] tries first fail with [`Reason::WorkerCrash`].
     pub fn next_pending(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
         if after <= 0 {
             self.fail_exhausted()?;
@@ -160,8 +160,8 @@ impl Catalog {
         })
     }
 
-    /// Notes on disk that readers of a pending file died of it, or one is at it for suspiciously long, so many times more.
-    /// What becomes of the file in the end takes that back. Returns how often that was, in all runs of vic.
+    /// Adds strikes to a pending file and syncs them: its reader crashed, or runs for suspiciously long. The final mark
+    /// of the file resets them. Returns the total, over all runs of vic.
     pub fn strike(&self, id: FileId, times: u32) -> Result<u32> {
         self.database.write(|db| {
             let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending' RETURNING strikes";
@@ -170,9 +170,9 @@ impl Catalog {
         })
     }
 
-    /// Fails the files that have their strikes and no end, because vic ended first, and those that have used up their tries:
-    /// call it once at the start, before anything is read, and before the store is set right: it must hold none of their
-    /// chunks. They are left alone until they or the readers change. Returns how many had their strikes.
+    /// Fails the pending files that have used up their strikes or their tries. Call it once at startup, before any file
+    /// is read and before the store is reconciled: the store must hold none of their chunks. They stay failed until they
+    /// or the readers change. Returns how many failed by strikes.
     pub fn fail_struck(&self) -> Result<u64> {
         self.fail_exhausted()?;
         self.database.write(|db| {
@@ -185,7 +185,7 @@ impl Catalog {
         })
     }
 
-    /// Counts a try for each file. On disk when it returns, so that a file that ends the process is known by its tries.
+    /// Counts a try for each file and syncs it, so that a file that crashes the process is known by its tries.
     pub fn begin_try(&self, ids: &[FileId]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -193,8 +193,7 @@ impl Catalog {
         self.database.write(|db| begin_try(db, ids))
     }
 
-    /// Returns those of these files that are pending and were not tried yet, and counts their first try, as
-    /// [`Catalog::begin_try`] does.
+    /// Returns the given files that are pending and untried, and counts their first try as [`Catalog::begin_try`] does.
     pub fn begin_untried(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
         let mut files = self.records(ids)?;
         files.retain(|it| it.state == FileState::Pending && it.tries == 0);
@@ -202,7 +201,7 @@ impl Catalog {
         Ok(files)
     }
 
-    /// Returns up to `limit` files that are pending and were not tried yet, in no order.
+    /// Returns up to `limit` pending files that were not tried yet, unordered.
     pub fn all_untried(&self, limit: usize) -> Result<Vec<FileId>> {
         let sql = "SELECT id FROM files INDEXED BY files_pending \
                    WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0 LIMIT ?1";
@@ -213,10 +212,9 @@ impl Catalog {
         })
     }
 
-    /// Returns number and bytes of up to `limit` files at or below each of these paths of a root that are pending and were
-    /// not tried yet, in no order.
+    /// Returns id and size of up to `limit` pending, untried files at or below each of these paths of a root, unordered.
     pub fn untried(&self, root_id: RootId, paths: &[PathBuf], limit: usize) -> Result<Vec<Vec<(FileId, u64)>>> {
-        // As two searches of the index on paths: the one on states would read every pending file of the root.
+        // Two range scans of the index on paths: the index on states would visit every pending file of the root.
         let select = "SELECT id, size FROM files INDEXED BY files_path WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0";
         let sql = format!(
             "{select} AND root_id = ?1 AND path = ?2 UNION ALL \
@@ -234,8 +232,8 @@ impl Catalog {
         })
     }
 
-    /// Marks files as indexed; call it only once the store has their chunks on disk. A file that is not as it was read, that
-    /// is to be read again or was removed, stays as it is. Returns how many were marked.
+    /// Marks files as indexed; call it only once the store has their chunks on disk. A file that changed since it was
+    /// read, was requeued or was removed stays as it is. Returns how many were marked.
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
@@ -252,9 +250,8 @@ impl Catalog {
         })
     }
 
-    /// Notes that every chunk of these files (with this hash, and so many chunks) has its vector; call it only once the store
-    /// has them on disk. A file that is to be read again, or holds something else, stays as it is. Returns how many were
-    /// marked.
+    /// Records that every chunk of these files (with this hash and number of chunks) has its vector; call it only once the
+    /// store has them on disk. A file that was requeued or has other content stays as it is. Returns how many were marked.
     pub fn mark_vectors(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = "UPDATE files SET awaiting = 0 \
                    WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
@@ -268,8 +265,8 @@ impl Catalog {
         })
     }
 
-    /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They count as having no
-    /// chunks, so the store must hold none of theirs. Returns how many were marked.
+    /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They get zero chunks, so
+    /// the store must hold none of theirs. Returns how many were marked.
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
@@ -287,9 +284,9 @@ impl Catalog {
         })
     }
 
-    /// Marks files as failed whose words are found already and whose vectors are refused, under the same condition as
-    /// [`Catalog::mark_vectors`]: the hash and the number of chunks are those of the index. They count as having no chunks, so
-    /// the store must hold none of theirs. Returns how many were marked.
+    /// Marks text-indexed files as failed because their vectors were refused, under the same condition as
+    /// [`Catalog::mark_vectors`]: hash and number of chunks must match. They get zero chunks, so the store must hold none
+    /// of theirs. Returns how many were marked.
     pub fn mark_refused(&self, marks: &[(ReasonMark, u32)]) -> Result<u64> {
         let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, chunks = 0, awaiting = 0, strikes = 0 \
                    WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
@@ -305,8 +302,8 @@ impl Catalog {
         })
     }
 
-    /// Counts chunks that a skill added; call it only once the store has them on disk. A file that held no text is indexed
-    /// from now on. One that is pending, or holds something else by now, stays as it is. Returns whether it was marked.
+    /// Updates the number of chunks after a skill added some; call it only once the store has them on disk. A file without
+    /// text becomes indexed. A file that is pending or has other content stays as it is. Returns whether it was marked.
     pub fn mark_evidence(&self, mark: &EvidenceMark) -> Result<bool> {
         let sql = "UPDATE files SET state = 'indexed', reason = NULL, chunks = ?3 WHERE id = ?1 AND hash = ?2 \
                    AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text')) AND skip IS NULL \
@@ -314,8 +311,8 @@ impl Catalog {
         self.database.write(|db| Ok(db.prepare_cached(sql)?.execute(params![mark.id, mark.hash.0, mark.chunks])? == 1))
     }
 
-    /// Makes files pending again, with no tries and no hash, so that they are really read. What the walk skips stays
-    /// skipped, and what failed for its strikes has none any more. Returns how many.
+    /// Makes files pending again, without tries and hash, so that they are really read. Files skipped by the walk stay
+    /// skipped; failed files lose their strikes. Returns how many were requeued.
     pub fn requeue(&self, scope: &RequeueScope) -> Result<u64> {
         if matches!(scope, RequeueScope::Ids(ids) if ids.is_empty()) {
             return Ok(0);
@@ -340,7 +337,7 @@ impl Catalog {
         })
     }
 
-    /// Returns an indexed file with this content and at least one chunk, whose chunks can be copied.
+    /// Returns an indexed file with this content and at least one chunk, so that its chunks can be copied.
     pub fn same_content(&self, hash: ContentHash) -> Result<Option<FileId>> {
         self.database.read(|db| {
             let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND chunks > 0 AND hash = ?1 \
@@ -350,8 +347,8 @@ impl Catalog {
     }
 }
 
-/// Marks one file, whose statement takes six values of the file, six of the mark and those of [`CONTENTS`]; its names too, where
-/// there are other ones in it than before.
+/// Marks one file, and updates its names in the index if those inside it changed. The statement takes the six values of the
+/// file, six of the mark and those of [`CONTENTS`].
 fn mark(
     db: &Transaction<'_>,
     sql: &str,

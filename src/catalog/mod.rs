@@ -1,11 +1,12 @@
-//! What is known of every file, in SQLite: one writer, readers beside it, every method short and blocking.
+//! SQLite databases: what vic knows of every file, and the logs and caches beside it.
 //!
-//! Start with [`Catalog`]. `scan.rs` decides what a walk changes, `mark.rs` records what became of a file, `query.rs`
-//! answers filters. Nothing here looks at the files themselves. Beside the catalog, and apart from it because they may be
-//! lost: [`Jobs`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`].
+//! Start with [`Catalog`]: one writer, concurrent readers; every method is short and blocks. `scan.rs` decides what a walk
+//! changes, `mark.rs` moves files between states, `query.rs` answers filters. Nothing here reads the files themselves.
+//! [`Jobs`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`] are separate: they may be lost.
 //!
-//! Commits of the catalog are synced (`synchronous=FULL`): a mark says that the store has a file on disk, and a try has
-//! to outlive the crash that it causes. Scans and marks come in batches, so that a sync is paid per batch.
+//! Commits of the catalog are synced (`synchronous=FULL`): a mark asserts that the store has the file on disk, and a
+//! counted try has to survive the crash that it causes. Scans and marks come in batches, so that a sync is paid once per
+//! batch.
 
 mod aside;
 mod audit;
@@ -59,26 +60,26 @@ use crate::catalog::database::{Database, Durability, Format, LOOKED_UP_KIB};
 use crate::catalog::owners::Owners;
 use crate::error::Result;
 
-/// A catalog up to this size, of some 150,000 files, is checked at every start: that takes 0.1 s.
+/// A catalog up to this size, about 150,000 files, is checked at every start: that takes 0.1 s.
 const CHECKED_BYTES: u64 = 64 << 20;
 
-/// Chunks that wait for their vectors.
+/// Format 2: the number of chunks that wait for their vectors.
 const TO_2: &str = "
     ALTER TABLE files ADD COLUMN awaiting INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
 ";
 
-/// Bad ends of a pending file's readers.
+/// Format 3: the number of crashes and hangs of a pending file's readers.
 const TO_3: &str = "
     ALTER TABLE files ADD COLUMN strikes INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
 ";
 
-/// What a file held when it was read last, while that is not to be relied on.
+/// Format 4: the content hash that a file had before it was queued to be read again.
 const TO_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 
-/// Names of what lies in files, when mails were sent, and all names as a searchable field, which is filled in the background.
-/// What may hold such names is read again.
+/// Format 5: names inside files, dates of mails, and the full-text index of names, which is filled in the background. Files
+/// that may hold inner names are read again.
 const TO_5: &str = "
     ALTER TABLE files ADD COLUMN inner_names TEXT;
     ALTER TABLE files ADD COLUMN mail_first_ns INTEGER;
@@ -92,20 +93,19 @@ const TO_5: &str = "
         AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text'));
 ";
 
-/// The root that the files of a root belong to, which lies in it.
+/// Format 6: the root that contains this root and owns its files.
 const TO_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 
-/// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
-/// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
-/// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
-/// The index on `name` alone is what lists of files are filtered by: any part of a name, without the triple-sized trigram index
-/// that every insert would pay for. Questions look for words in `names`, see `names`.
+/// In `files`, `path` is the bytes below the root. `name` is its last component, lower case and NFC, for searching. `skip`
+/// is the walk's own reason; it is kept apart from `reason`, so that a walk only undoes what a walk did. States and reasons
+/// are stored as names, to be readable in `sqlite3`. A deleted row stays as a tombstone until the store has dropped its
+/// chunks. Identifiers are never reused. The index on `name` serves substring filters: a trigram index would be three times
+/// as large and slow down every insert. Questions search words in `names`, see `names`.
 ///
-/// `awaiting` is the number of a file's chunks that have no vector yet; `strikes` how often a reader of a file that is still
-/// pending died of it or was at it for long; `read_hash` the hash that a file had which is to be read again whatever it holds.
-/// `inner_names` are the names of attachments, members or sheets, a line each; `mail_first_ns` and `mail_last_ns` when the
-/// first and the last message in it were sent.
-/// `above` is none for a root that files belong to, else the root that it lies in and that they belong to.
+/// `awaiting` counts the chunks without a vector. `strikes` counts how often a reader of a pending file crashed or ran for
+/// too long. `read_hash` is the previous hash of a file that is to be read again. `inner_names` holds the names of
+/// attachments, members or sheets, one a line. `mail_first_ns` and `mail_last_ns` are the dates of the first and the last
+/// message. `above` is the root that contains this root and owns its files; NULL for a root that owns its own files.
 const FORMAT: Format = Format {
     name: "catalog",
     version: 6,
@@ -173,7 +173,7 @@ const FORMAT: Format = Format {
 /// The catalog. Clones share one database.
 ///
 /// Every method blocks, most for milliseconds: call them off the async threads. Errors are those of SQLite, mapped to
-/// codes: full disk, another writer, damage.
+/// codes: full disk, lock held by another process, corruption.
 #[derive(Clone)]
 pub struct Catalog {
     path: Arc<Path>,
@@ -186,25 +186,25 @@ impl Catalog {
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::FailedPrecondition`] when a newer vic wrote it (nothing is written then), and
-    /// [`crate::error::ErrorCode::DataLoss`] when it is no database or damaged.
+    /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt or no database.
     pub fn open(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open(path, &FORMAT)?);
         Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
     }
 
-    /// Opens it for whoever only looks: beside a daemon, too, and nothing of it is written.
+    /// Opens the catalog read-only. This works beside a running daemon and writes nothing.
     ///
     /// # Errors
-    /// As [`Catalog::open`]; another format, also an older one.
+    /// As [`Catalog::open`]; also when the format is an older one.
     pub fn open_to_look(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open_to_look(path, &FORMAT)?);
         Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
     }
 
-    /// Looks for damage, as far as that takes no longer than a moment.
+    /// Checks the database for corruption, unless it is too large for a quick check.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::DataLoss`] when it is damaged.
+    /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt.
     pub fn check(&self) -> Result<()> {
         match std::fs::metadata(&self.path).map_or(0, |it| it.len()) {
             large if large > CHECKED_BYTES => Ok(()),
@@ -212,7 +212,7 @@ impl Catalog {
         }
     }
 
-    /// Tells of every commit, by a number that grows with each.
+    /// Returns a counter that grows with every commit.
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.database.commits()
     }
@@ -225,12 +225,12 @@ impl Catalog {
         })
     }
 
-    /// Sets a value; it is on disk when this returns.
+    /// Sets a value and syncs it.
     pub fn meta_set(&self, key: &str, value: &str) -> Result<()> {
         self.meta_set_all(&[(key, value)])
     }
 
-    /// Sets values that belong together: all of them or, where that fails or the machine does, none.
+    /// Sets several values in one synced transaction.
     pub fn meta_set_all(&self, values: &[(&str, &str)]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;

@@ -1,16 +1,16 @@
 //! Names of numeric owners, from `/etc/passwd`, read once.
 //!
-//! Directory services (LDAP and the like) are not asked: such an owner is shown as a number.
+//! Directory services (LDAP and the like) are not queried: their users are shown as numbers.
 
 use std::collections::HashMap;
 
-/// Owners of this machine.
+/// The users of this machine.
 pub(super) struct Owners {
     names: HashMap<u32, String>,
 }
 
 impl Owners {
-    /// Reads the machine's table; without one every owner is a number.
+    /// Reads `/etc/passwd`; without it every owner is shown as a number.
     pub(super) fn load() -> Owners {
         Owners::parse(&std::fs::read("/etc/passwd").unwrap_or_default())
     }
@@ -29,12 +29,12 @@ impl Owners {
         Owners { names }
     }
 
-    /// Returns the owner's name, or the number where it has none.
+    /// Returns the owner's name, or the number if there is none.
     pub(super) fn name(&self, uid: u32) -> String {
         self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 
-    /// Returns the numbers of an owner given by name or number: none, one, or several of one name.
+    /// Returns the numbers of an owner given by name or number; a name may have several.
     pub(super) fn numbers(&self, owner: &str) -> Vec<u32> {
         if let Ok(uid) = owner.parse() {
             return vec![uid];
@@ -50,10 +50,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_go_by_name_and_fall_back_to_numbers() {
+    fn owner_resolves_by_name_and_falls_back_to_number() {
         let owners = Owners::parse(b"root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:\n+::::::\nbroken\n");
         assert_eq!((owners.name(1000), owners.name(4711)), ("ann".into(), "4711".into()));
         assert_eq!((owners.numbers("ann"), owners.numbers("4711")), (vec![1000], vec![4711]));
-        assert!(owners.numbers("nobody").is_empty());
+        assert!(owners.numbers("unknown").is_empty());
     }
 }

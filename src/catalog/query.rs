@@ -1,4 +1,4 @@
-//! Questions about files.
+//! Queries about files.
 
 use std::path::Path;
 
@@ -13,22 +13,22 @@ use crate::catalog::row::{RECORD, below, bytes, path_of, record, signed};
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
-/// In the detail of a file whose pictures of text were read: they are text of the document now.
+/// Part of `detail` when OCR has read the scanned pages: their text belongs to the document.
 pub const READ_BY_OCR: &str = "read by OCR";
-/// In the detail of a file with pages that show pictures only.
+/// Part of `detail` when pages hold only pictures.
 pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
 
 impl Catalog {
     /// Returns the files that match, sorted by number.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub fn select(&self, filter: &FileFilter) -> Result<Vec<FileId>> {
         self.database.read(|db| self.matching(db, filter, "id"))
     }
 
-    /// Returns the files that match, sorted by number; none when every file does because all roots lie in the folder that is
-    /// asked for, so that a million files need not be listed for that.
+    /// Returns the files that match, sorted by number; `None` when the filter is only a folder that contains all roots,
+    /// which spares listing a million files.
     ///
     /// # Errors
     /// As [`Catalog::select`].
@@ -43,10 +43,10 @@ impl Catalog {
         })
     }
 
-    /// Returns one page of the files that match, newest first, and the number of all that match.
+    /// Returns one page of the files that match, newest first, and the total number of matches.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub fn search(&self, filter: &FileFilter, limit: usize, offset: usize) -> Result<(Vec<FileRecord>, u64)> {
         self.database.read(|db| {
             let ids = self.matching(db, filter, "modified_ns DESC, id DESC")?;
@@ -55,7 +55,7 @@ impl Catalog {
         })
     }
 
-    /// Returns these files in this order; unknown and removed ones are left out.
+    /// Returns these files in this order; unknown and removed ones are omitted.
     pub fn records(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
         self.database.read(|db| self.load_records(db, ids))
     }
@@ -78,9 +78,9 @@ impl Catalog {
         })
     }
 
-    /// Returns up to `limit` files with numbers above `after`, by number, that hold pictures which may be text and were not
-    /// read so far: images, and PDFs with pages without a text layer, also when others of their pages were read. `every`
-    /// asks for all images and all PDFs, read or not.
+    /// Returns up to `limit` files with numbers above `after`, by number, with pictures that may contain unread text:
+    /// images, and PDFs with pages without a text layer, also if other pages were read. `every` selects all images and
+    /// PDFs, read or not.
     pub fn pictures(&self, under: Option<&Path>, every: bool, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
         let unread = format!(
             "AND ((kind = 'image' AND detail NOT LIKE '%{READ_BY_OCR}%') OR detail LIKE '%{WITHOUT_TEXT_LAYER}%')"
@@ -103,7 +103,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the files at or below a path of a root that are still to be read, in no order.
+    /// Returns the pending files at or below a path of a root, unordered.
     pub fn pending_below(&self, root_id: RootId, path: &Path) -> Result<Vec<FileId>> {
         let (start, end) = below(path);
         self.database.read(|db| {
@@ -116,7 +116,7 @@ impl Catalog {
         })
     }
 
-    /// Returns those of these files that are still to be read.
+    /// Returns the given files that are still pending.
     pub fn still_pending(&self, mut ids: Vec<FileId>) -> Result<Vec<FileId>> {
         self.database.read(|db| {
             let mut statement =
@@ -189,7 +189,7 @@ impl Catalog {
         })
     }
 
-    /// Counts the files that are still to be read, of one root or of all.
+    /// Counts the pending files, of one root or of all.
     pub fn pending_count(&self, root: Option<RootId>) -> Result<u64> {
         let sql = format!(
             "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) AND {}",
@@ -201,7 +201,7 @@ impl Catalog {
         })
     }
 
-    /// Counts the files that are still to be read, no further than to `most`: that takes no longer, however many there are.
+    /// Counts the pending files, but no further than `most`, which bounds the time of the query.
     pub fn pending_up_to(&self, most: u64) -> Result<u64> {
         let pending = in_states(&[FileState::Pending]);
         let sql = format!("SELECT count(*) FROM (SELECT 1 FROM files WHERE deleted_ns IS NULL AND {pending} LIMIT ?1)");
@@ -211,7 +211,7 @@ impl Catalog {
         })
     }
 
-    /// Counts the files that are still to be read, and the bytes of those that are new and may hold much text.
+    /// Returns the number of pending files, and the bytes of those that are new and may hold much text.
     pub fn pending_size(&self) -> Result<(u64, u64)> {
         let sql = format!(
             "SELECT count(*), coalesce(sum(size) FILTER (WHERE chunks = 0 \
@@ -227,7 +227,7 @@ impl Catalog {
 
     fn matching(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, Failed> {
         let condition = Condition::new(db, filter, &self.owners)?;
-        // Paths are only read where a glob needs them: without them, an index often has all that is asked.
+        // Paths are only read for a glob: without them, an index often covers the query.
         let columns = if condition.glob.is_some() { "id, path, root_id" } else { "id" };
         let sql = format!("SELECT {columns} FROM files WHERE {} ORDER BY {order}", condition.sql);
         let mut statement = db.prepare_cached(&sql)?;
@@ -254,7 +254,7 @@ impl Catalog {
     }
 }
 
-/// Sums rows of state, reason and number.
+/// Sums up rows of state, reason and count.
 fn summed(mut rows: Rows<'_>) -> rusqlite::Result<Coverage> {
     let mut coverage = Coverage::default();
     while let Some(row) = rows.next()? {

@@ -1,4 +1,4 @@
-//! What the contract read out of documents, by content: a cache, of which a session holds what it needs.
+//! Cache of parsed documents by content; the entries that a session holds are not evicted.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use crate::catalog::database::Failed;
 use crate::error::Result;
 use crate::model::ContentHash;
 
-/// Documents whose readings are kept beside those that a session holds; some 4 KiB each when packed.
+/// Number of entries kept beside those that sessions hold; about 4 KiB each when compressed.
 const KEPT_READINGS: i64 = 50_000;
 
 impl CorpusBook {
-    /// Keeps what was read out of a content, under a key that names content, reader and version.
+    /// Stores a parsed document under a key that names content, reader and version.
     pub fn put_reading(&self, key: &str, body: &str) -> Result<()> {
         let packed = pack(body)?;
         self.database.write(|db| {
@@ -24,7 +24,7 @@ impl CorpusBook {
         })
     }
 
-    /// Returns what was read out of a content.
+    /// Returns a parsed document.
     pub fn reading(&self, key: &str) -> Result<Option<String>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT body FROM readings WHERE key = ?1")?;
@@ -33,7 +33,7 @@ impl CorpusBook {
         found.map(|packed| unpack(&packed)).transpose()
     }
 
-    /// Keeps the facts of a content.
+    /// Stores the facts about a content.
     pub fn put_facts(&self, hash: ContentHash, body: &str) -> Result<()> {
         self.database.write(|db| {
             let sql = "INSERT OR REPLACE INTO facts (hash, body) VALUES (?1, ?2)";
@@ -42,7 +42,7 @@ impl CorpusBook {
         })
     }
 
-    /// Returns the facts of every content that was read.
+    /// Returns the facts about every content that was parsed.
     pub fn facts(&self) -> Result<Vec<(ContentHash, String)>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT hash, body FROM facts")?;
@@ -51,10 +51,10 @@ impl CorpusBook {
         })
     }
 
-    /// Returns every content of which something was read.
+    /// Returns every content with stored facts.
     ///
     /// # Errors
-    /// The book cannot be read.
+    /// When the database cannot be read.
     pub fn hashes(&self) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT hash FROM facts")?;
@@ -63,14 +63,14 @@ impl CorpusBook {
         })
     }
 
-    /// Drops what was read out of these contents, but for what a session holds.
+    /// Deletes everything stored for these contents, except entries that a session holds.
     ///
     /// # Errors
-    /// The book cannot be written.
+    /// When the database cannot be written.
     pub fn forget(&self, hashes: &HashSet<ContentHash>) -> Result<()> {
         self.database.write(|db| {
             let mut facts = db.prepare_cached("DELETE FROM facts WHERE hash = ?1")?;
-            // A key begins with the hash and a dash, after which comes the point.
+            // A key begins with the hash and a dash; `.` is the character after `-`.
             let spare = "DELETE FROM readings WHERE held = 0 AND key > ?1 || '-' AND key < ?1 || '.'";
             let mut readings = db.prepare_cached(spare)?;
             for hash in hashes {
@@ -82,7 +82,7 @@ impl CorpusBook {
     }
 }
 
-/// Drops readings that no session holds but for the newest.
+/// Deletes entries that no session holds, except the newest.
 pub(super) fn drop_spare_readings(db: &Transaction<'_>, kept: i64) -> Result<(), Failed> {
     let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
     db.prepare_cached(old)?.execute([kept])?;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_out_of_a_content_that_is_nowhere_any_more_goes() {
+    fn forget_drops_documents_not_held_by_session() {
         let dir = tempfile::tempdir().unwrap();
         let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
         let hashes = [1, 2].map(|it| ContentHash([it; 32]));

@@ -1,4 +1,4 @@
-//! What the index needs to set catalog and store right against each other.
+//! Reconciliation of catalog and store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::model::FileId;
 
 impl Catalog {
-    /// Returns the files marked indexed of which the store has another number of chunks than was marked, or that are `damaged`
-    /// there: `stored` has those that it has at all. By number.
+    /// Returns the files marked indexed that have another number of chunks in the store than marked, or that are `damaged`
+    /// there. `stored` is the number of chunks of every file in the store. By number.
     pub fn lost_ids(&self, stored: &BTreeMap<FileId, u64>, damaged: &BTreeSet<FileId>) -> Result<Vec<FileId>> {
         let sql = "SELECT id, chunks FROM files WHERE state = 'indexed' AND deleted_ns IS NULL ORDER BY id";
         self.database.read(|db| {
@@ -22,15 +22,15 @@ impl Catalog {
         })
     }
 
-    /// Returns those of the files of the store that must have no chunks: they are no file of the catalog, or were skipped or
-    /// failed. Those of a pending file answer until it is read again.
+    /// Returns the files in the store that must have no chunks: those missing in the catalog, skipped or failed. The chunks
+    /// of a pending file stay searchable until it is read again.
     pub fn orphan_ids(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
         let sql = "SELECT id FROM files WHERE state IN ('pending', 'indexed') AND deleted_ns IS NULL";
         let known: HashSet<FileId> = self.ids(sql)?.into_iter().collect();
         Ok(stored.keys().filter(|id| !known.contains(id)).copied().collect())
     }
 
-    /// Takes every try back: called when vic ends in order, so that files that were under way are not suspected.
+    /// Resets all tries: called at an orderly shutdown, so that files in progress are not suspected.
     pub fn clear_tries(&self) -> Result<()> {
         self.database.write(|db| {
             db.execute("UPDATE files SET tries = 0 WHERE state = 'pending' AND tries > 0", [])?;

@@ -1,5 +1,5 @@
-//! A catalog that cannot be read any more is begun anew. What it knew of files is found again by a walk; which folders are
-//! roots is not, so that stands in a second file, a line each.
+//! Recovery of a corrupt catalog: it is replaced by an empty one. A walk finds the files again, but not which folders are
+//! roots; these are also kept in a second file, `roots.txt`, one a line.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -14,23 +14,23 @@ use crate::catalog::{Catalog, aside, root};
 use crate::error::{IoContext, Result};
 use crate::model::Root;
 
-/// Paths are lines of readable text, whatever bytes they have.
+/// Escapes control characters and `%`, so that each path is one line of readable text.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// A catalog that was begun anew.
+/// Describes a catalog that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rescue {
-    /// What the damaged one is called now.
+    /// The new name of the corrupt catalog.
     pub set_aside: PathBuf,
-    /// The roots that were known.
+    /// The roots that were restored.
     pub roots: Vec<PathBuf>,
 }
 
 impl Catalog {
-    /// Opens the catalog as [`Catalog::open`] does; a damaged one is put aside, and a new one begun with the same roots.
+    /// Opens the catalog as [`Catalog::open`] does; a corrupt one is renamed and replaced by a new one with the same roots.
     ///
     /// # Errors
-    /// As [`Catalog::open`], but for damage.
+    /// As [`Catalog::open`], except for corruption.
     pub fn open_or_rescue(path: &Path) -> Result<(Catalog, Option<Rescue>)> {
         let list = list_path(path);
         let (catalog, set_aside) = aside::begin_anew_if_damaged(path, || {
@@ -41,7 +41,7 @@ impl Catalog {
         let listed = read_list(&list)?;
         let roots = match (listed, &set_aside) {
             (Some(roots), _) if !roots.is_empty() => roots,
-            // An empty list may be what is left of one.
+            // An empty list may be the rest of a truncated one.
             (_, Some(damaged)) => salvage(damaged),
             (_, None) => Vec::new(),
         };
@@ -50,7 +50,7 @@ impl Catalog {
         Ok((catalog, set_aside.map(|set_aside| Rescue { set_aside, roots })))
     }
 
-    /// Has these roots again. Where the database itself is whole, they were lost with the end of its log.
+    /// Adds roots that the catalog lacks. In an intact database, they were lost with the end of its log.
     fn add_lost_roots(&self, roots: &[PathBuf], is_new: bool) -> Result<()> {
         let known = self.named_roots()?;
         let lost: Vec<&PathBuf> = roots.iter().filter(|it| !known.iter().any(|root| root.path == **it)).collect();
@@ -63,12 +63,12 @@ impl Catalog {
         })
     }
 
-    /// Writes the list of roots where it is found without the catalog, unless it stands there already.
+    /// Writes the list of roots beside the catalog, unless it is up to date.
     pub(super) fn keep_list_of_roots(&self) -> Result<()> {
         self.write_list_of_roots(&self.named_roots()?)
     }
 
-    /// As [`Catalog::keep_list_of_roots`], for roots that are about to be all.
+    /// As [`Catalog::keep_list_of_roots`], with the roots that will be left after a change.
     pub(super) fn write_list_of_roots(&self, roots: &[Root]) -> Result<()> {
         let line = |root: &Root| format!("{}\n", percent_encode(bytes(&root.path), ESCAPED));
         let text: String = roots.iter().map(line).collect();
@@ -84,12 +84,12 @@ impl Catalog {
     }
 }
 
-/// `roots.txt` beside the catalog.
+/// Returns the path of `roots.txt` beside the catalog.
 fn list_path(catalog: &Path) -> PathBuf {
     catalog.with_file_name("roots.txt")
 }
 
-/// How many roots are listed beside a catalog, as far as that can be read.
+/// Returns how many roots are listed beside a catalog; 0 when the list cannot be read.
 pub(crate) fn listed_roots(catalog: &Path) -> usize {
     std::fs::read_to_string(list_path(catalog)).map_or(0, |it| it.lines().filter(|it| !it.is_empty()).count())
 }
@@ -98,7 +98,7 @@ fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        // It only stands in for the catalog: without it, the catalog says what the roots are.
+        // The list is only a backup: without it, the roots in the catalog count.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             let aside = aside::put_aside(path)?;
             tracing::warn!("cannot understand `{}`; it is kept as `{}`", path.display(), aside.display());
@@ -113,7 +113,7 @@ fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     Ok(Some(text.lines().filter(|it| it.starts_with('/')).map(decode).collect()))
 }
 
-/// The roots that can still be read out of a damaged catalog.
+/// Returns the roots that can still be read from a corrupt catalog.
 fn salvage(damaged: &Path) -> Vec<PathBuf> {
     let read = || -> rusqlite::Result<Vec<PathBuf>> {
         let db = Connection::open_with_flags(damaged, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_catalog_of_garbage_is_kept_and_the_new_one_has_the_roots_whatever_their_names() {
+    fn corrupt_catalog_is_kept_and_roots_are_restored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let names: [&[u8]; 3] = [b"plain", b"caf\xe9", b"with\na line and 100%"];
@@ -145,7 +145,7 @@ mod tests {
                 catalog.add_root(root).unwrap();
             }
         }
-        // Its log would take the place of what is damaged.
+        // Its write-ahead log would repair the damage.
         std::fs::remove_file(path.with_extension("sqlite-wal")).ok();
         let garbage = b"garbage ".repeat(4_000);
         std::fs::write(&path, &garbage).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_went_with_the_end_of_the_log_is_there_again() {
+    fn root_lost_with_wal_is_restored_from_list() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let [kept, lost] = ["kept", "lost"].map(|it| dir.path().join(it));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_whose_end_cannot_be_written_down_is_none_the_less_one_and_goes_when_it_can() {
+    fn failed_root_removal_keeps_root_until_list_is_writable() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let [kept, removed] = ["kept", "removed"].map(|it| dir.path().join(it));
@@ -184,7 +184,7 @@ mod tests {
             catalog.add_root(root).unwrap();
         }
         let paths = |it: &Catalog| it.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>();
-        // No file takes the place of a folder.
+        // Renaming a file over a folder fails.
         std::fs::remove_file(list_path(&path)).unwrap();
         std::fs::create_dir(list_path(&path)).unwrap();
         catalog.remove_root(2).unwrap_err();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_that_can_be_read_the_roots_are_those_of_the_catalog() {
+    fn unreadable_root_list_falls_back_to_catalog() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let root = dir.path().join("root");
@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_garbage_inside_is_found_at_start_and_the_roots_are_read_without_the_list() {
+    fn corrupt_page_is_detected_and_roots_are_salvaged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let root = dir.path().join("root");
         std::fs::create_dir(&root).unwrap();
         Catalog::open(&path).unwrap().add_root(&root).unwrap();
-        // Emptied, as a file is that was cut.
+        // Emptied, as after a truncation.
         std::fs::write(list_path(&path), "").unwrap();
         let db = Connection::open(&path).unwrap();
         let page: i64 =

@@ -11,13 +11,13 @@ use crate::catalog::{Catalog, names};
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
-/// What is to be done about a root that cannot be read.
+/// The hint for a root that cannot be read.
 pub const ROOT_CURE: &str =
     "mount it or let vic read it, or `vic roots remove` it; nothing of it is deleted from the index";
 
 impl Catalog {
-    /// Makes a folder a root, and returns the one that its files belong to: itself, or the outermost root above it. Roots below
-    /// it stay roots in name; their files belong to it for as long as it is one.
+    /// Makes a folder a root. Returns the root that owns its files: itself, or the outermost root above it. Roots below it
+    /// stay named roots; it owns their files until it is removed.
     ///
     /// # Errors
     /// When the path does not exist or is no folder.
@@ -29,14 +29,14 @@ impl Catalog {
         self.database.write(|db| Ok(add(db, &path)?)).and_then(|root| self.keep_list_of_roots().map(|()| root))
     }
 
-    /// Forgets a root. Its files become tombstones, which are returned, save those that another root has, too: one above it,
-    /// or those that were added by name below it, which have their files for themselves from now on.
+    /// Removes a root. Its files become tombstones, which are returned, except those that another root covers: one above
+    /// it, or named roots below it, which own their files from then on.
     ///
     /// # Errors
-    /// The list of roots cannot be written, or the catalog: the root is one as before then.
+    /// When the list of roots or the catalog cannot be written; the root stays then.
     pub fn remove_root(&self, id: RootId) -> Result<Vec<FileId>> {
-        // The list goes first. What is missing there and known here is written again at the next start; what stands there
-        // and is not known here would be taken for lost, and be a root again.
+        // The list is written first. The next start adds to the list what is missing there; but a root that is only in the
+        // list would count as lost, and be added again.
         let left: Vec<Root> = self.named_roots()?.into_iter().filter(|it| it.id != id).collect();
         self.write_list_of_roots(&left)?;
         let removed = self.database.write(|db| {
@@ -52,18 +52,18 @@ impl Catalog {
             db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
             Ok(ids)
         });
-        // It may not have gone, or another have come meanwhile. Where that fails, the next start makes up for it.
+        // The removal may have failed, or another root may have been added. If this write fails, the next start repairs it.
         self.keep_list_of_roots().ok();
         removed
     }
 
-    /// Returns the roots that files belong to, by number. None lies in another.
+    /// Returns the roots that own files, by number. None lies in another.
     pub fn roots(&self) -> Result<Vec<Root>> {
         self.database.read(|db| Ok(roots(db)?))
     }
 
-    /// Returns every folder that was added as a root and not removed, by number. Of one that lies in another, that one tells
-    /// whether it is there.
+    /// Returns every folder that was added as a root and not removed, by number. A root inside another takes its
+    /// availability from that one.
     pub fn named_roots(&self) -> Result<Vec<Root>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached(
@@ -74,13 +74,13 @@ impl Catalog {
         })
     }
 
-    /// Records why a root cannot be read, with the cure; the next walk that can read it takes that back.
+    /// Records why a root cannot be read, with the hint; the next walk that can read it clears that.
     pub fn note_away(&self, id: RootId, why: &str) -> Result<()> {
         self.database.write(|db| Ok(set_state(db, id, false, &format!("{why}; {ROOT_CURE}"))?))
     }
 }
 
-/// Returns the roots that files belong to, by number.
+/// Returns the roots that own files, by number.
 pub(super) fn roots(db: &Transaction<'_>) -> rusqlite::Result<Vec<Root>> {
     let mut statement =
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE above IS NULL ORDER BY id")?;
@@ -90,7 +90,7 @@ pub(super) fn roots(db: &Transaction<'_>) -> rusqlite::Result<Vec<Root>> {
 /// Returns one root.
 ///
 /// # Errors
-/// [`crate::error::ErrorCode::NotFound`] when it was removed, or its files belong to another by now.
+/// [`crate::error::ErrorCode::NotFound`] when it was removed, or another root owns its files by now.
 pub(super) fn root_by_id(db: &Transaction<'_>, id: RootId) -> Result<Root, Failed> {
     let mut statement =
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE id = ?1 AND above IS NULL")?;
@@ -102,7 +102,7 @@ fn root(row: &Row<'_>) -> rusqlite::Result<Root> {
     Ok(Root { id: row.get(0)?, path: path_of(row.get(1)?), available: row.get(2)?, problem: row.get(3)? })
 }
 
-/// As [`Catalog::add_root`], of an absolute path without links.
+/// As [`Catalog::add_root`], for an absolute path without links.
 pub(super) fn add(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<Root> {
     let roots = roots(db)?;
     if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
@@ -119,7 +119,7 @@ pub(super) fn add(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<Root> {
     Ok(Root { id, path: path.to_path_buf(), available: true, problem: String::new() })
 }
 
-/// Moves the files of a root into the new root above it, under the same numbers.
+/// Moves the files of a root into the new root above it; they keep their ids.
 fn adopt(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlite::Result<()> {
     let moved = live_files(db, below.id)?;
     db.execute(
@@ -130,11 +130,11 @@ fn adopt(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlit
     names::renew_all(db, &moved)
 }
 
-/// Gives the roots in a root that is about to go their files, under the same numbers.
+/// Gives the named roots inside a root that is about to be removed their files back, under the same ids.
 fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
     let all = |sql: &str| -> rusqlite::Result<Vec<Root>> { db.prepare(sql)?.query_map([id], root)?.collect() };
     let Some(above) = all("SELECT id, path, available, problem FROM roots WHERE id = ?1")?.pop() else { return Ok(()) };
-    // What lies in another comes after it.
+    // Sorted by path, so that an inner root follows the one around it.
     let mut inner = all("SELECT id, path, available, problem FROM roots WHERE above = ?1")?;
     inner.sort_by(|a, b| a.path.cmp(&b.path));
     let mut outermost: Vec<Root> = Vec::new();
@@ -164,7 +164,7 @@ fn live_files(db: &Transaction<'_>, root: RootId) -> rusqlite::Result<Vec<FileId
     statement.query_map([root], |row| row.get(0))?.collect()
 }
 
-/// What the paths of a root below another begin with there.
+/// Returns the prefix that the paths of an inner root have in the outer root.
 fn prefix(above: &Path, below: &Path) -> Vec<u8> {
     [bytes(below.strip_prefix(above).unwrap_or(below)), b"/"].concat()
 }

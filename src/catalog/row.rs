@@ -1,4 +1,4 @@
-//! One file's row: to and from the types of `model`.
+//! Conversion between rows of `files` and the types of `model`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,10 +11,10 @@ use unicode_normalization::UnicodeNormalization;
 use crate::catalog::owners::Owners;
 use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
 
-/// A status-change time that is not known: a rename changed it, and the next look tells the new one.
+/// Marks an unknown status-change time: a rename changed it, and the next scan stores the new one.
 pub(super) const UNKNOWN: i64 = 0;
 
-/// What [`record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
+/// The columns that [`record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
 pub(super) const RECORD: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
      f.inode, f.device, f.mode, f.uid, f.skip, f.extension, f.kind, f.media_type, f.hash, f.state, f.reason, f.detail, \
      f.chunks, f.tries";
@@ -51,13 +51,13 @@ pub(super) fn record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRec
     })
 }
 
-/// Reads a reason by name; one of a later vic is [`Reason::Io`] rather than nothing.
+/// Reads a reason by name; an unknown one, of a later vic, becomes [`Reason::Io`].
 pub(super) fn reason(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Reason>> {
     let name = row.get_ref(column)?.as_str_or_null()?;
     Ok(name.map(|it| Reason::from_name(it).unwrap_or(Reason::Io)))
 }
 
-/// Reads a state by name; one of a later vic is [`FileState::Pending`].
+/// Reads a state by name; an unknown one, of a later vic, becomes [`FileState::Pending`].
 pub(super) fn state(name: &str) -> FileState {
     FileState::from_name(name).unwrap_or(FileState::Pending)
 }
@@ -72,22 +72,22 @@ pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Returns what lies below a folder, as a range of bytes: from the first to before the second. Everything for "".
+/// Returns the paths below a folder as a half-open range of bytes; everything for "".
 pub(super) fn below(folder: &Path) -> (Vec<u8>, Vec<u8>) {
     if folder.as_os_str().is_empty() {
-        // No path begins with this byte twice: it is no part of UTF-8, and a longer blob sorts behind.
+        // An upper bound of all paths: 0xff never occurs in UTF-8, and a longer blob sorts behind.
         return (Vec::new(), vec![0xff; 8]);
     }
     let with = |end| [bytes(folder), &[end]].concat();
     (with(b'/'), with(b'/' + 1))
 }
 
-/// Returns the last component as it is searched: lower case, NFC, readable.
+/// Returns the last component as it is stored for searching: lower case, NFC, lossy UTF-8.
 pub(super) fn search_name(path: &Path) -> String {
     fold(&path.file_name().unwrap_or(OsStr::new("")).to_string_lossy())
 }
 
-/// Brings a word into the form of [`search_name`].
+/// Folds a word to the form of [`search_name`].
 pub(crate) fn fold(text: &str) -> String {
     text.nfc().collect::<String>().to_lowercase()
 }
@@ -97,7 +97,7 @@ pub(super) fn extension(path: &Path) -> String {
     path.extension().map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
-/// SQLite's integers are signed; inodes and sizes keep their bits.
+/// Converts to the signed integers of SQLite; inodes and sizes keep their bits.
 pub(super) fn signed(value: u64) -> i64 {
     value.cast_signed()
 }
@@ -106,7 +106,7 @@ fn unsigned(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-/// Nanoseconds since the epoch.
+/// Returns the current time in nanoseconds since the epoch.
 pub(super) fn now_ns() -> i64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)

@@ -1,9 +1,9 @@
-//! What a walk or an event changes.
+//! Applies a walk or an event to the catalog.
 //!
-//! A file counts as unchanged when size, modification time, inode, status-change time and the walk's own verdict are as
-//! they were. Any difference makes it pending again; whether its content differs is for its hash to say, later. A
-//! vanished row and a new path of the same inode, size and modification time are one file that moved. All other
-//! vanished rows become tombstones, but only where the walk really looked.
+//! A file counts as unchanged when size, modification time, inode, status-change time and the walk's own verdict are the
+//! same. Any difference makes it pending again; later its hash shows whether the content differs. A vanished row and a new
+//! path with the same inode, size and modification time are one file that moved. All other vanished rows become tombstones,
+//! but only where the walk really looked.
 
 mod rows;
 
@@ -20,71 +20,71 @@ use crate::catalog::scan::rows::{Known, bury, each, insert, load, move_to, renam
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
-/// Said of a root that was not empty before and is now: most often a volume that is not mounted.
+/// Problem of a root that was not empty before and is now: most often an unmounted volume.
 const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
-/// Files that may vanish from a root between two walks whatever their share: whoever tidies up a small folder means it.
-/// What the rules leave out does not count.
+/// Number of files that may vanish from a root between two walks whatever their share, so that a small folder can be tidied
+/// up. Ignored files do not count.
 const FEW: usize = 10;
 
-/// What [`Catalog::apply_scan`] did.
+/// Result of [`Catalog::apply_scan`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOutcome {
-    /// Entries given.
+    /// Entries found by the walk.
     pub found: u64,
     /// New files.
     pub added: u64,
-    /// Files to look at again.
+    /// Files to read again.
     pub changed: u64,
-    /// Files that are as they were.
+    /// Unchanged files.
     pub unchanged: u64,
-    /// Files that moved and are otherwise as they were.
+    /// Files that moved and are otherwise unchanged.
     pub renamed: u64,
-    /// Files that are gone.
+    /// Deleted files.
     pub removed: u64,
 }
 
-/// Which vanished files are believed to be gone.
+/// Which vanished files are deleted from the catalog.
 #[derive(Clone, Copy)]
 pub enum Belief<'a> {
-    /// All: the user has said so.
+    /// All: the user has confirmed it.
     All,
-    /// Not all of a root, nor more than half of it at once, nor those for whose path and device this says that the file
-    /// system which held them is away.
+    /// Not all files of a root, nor more than half of it at once, nor files on an unmounted file system: the function
+    /// returns true if the one at this path, with this device number, is not mounted.
     Careful(&'a dyn Fn(&Path, u64) -> bool),
 }
 
-/// What a walk found of a root, or of the part `within` it (relative).
+/// What a walk found in a root, or in the part `within` it (relative).
 pub struct Walked<'w> {
     /// The root.
     pub root: RootId,
     /// The part of it that was walked; all of it when absent or empty.
     pub within: Option<&'w Path>,
-    /// What is there.
+    /// The entries found.
     pub found: Vec<FoundFile>,
-    /// Folders that could not be looked into.
+    /// Folders that could not be read.
     pub unreadable: &'w [PathBuf],
-    /// Whether it was walked to the end.
+    /// Whether the walk was completed.
     pub complete: bool,
-    /// Files that were not found because the rules leave them out, and are there all the same: these are not gone.
+    /// Existing files that the walk did not report because the rules ignore them. They are removed whatever their number.
     pub left_out: HashSet<PathBuf>,
 }
 
-/// How often it was looked.
+/// Which scan of a place this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Once: an indexed file that is not there may just be moving.
+    /// The first: an indexed file that is missing may just be moving.
     First,
-    /// Again, because something was not there the first time.
+    /// A repetition, because a file was missing in the first scan.
     Second,
 }
 
 impl Catalog {
-    /// [`Catalog::apply_walk`] of somebody who has looked twice, or at what does not move.
+    /// [`Catalog::apply_walk`] as a second scan, without ignored files.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Catalog::apply_walk`].
     pub fn apply_scan(
         &self,
         root: RootId,
@@ -98,11 +98,11 @@ impl Catalog {
         Ok(self.apply_walk(walked, belief, Look::Second)?.unwrap_or_default())
     }
 
-    /// Brings the rows of a root, or of a part of it, in line with what a walk found there. None, and nothing is changed,
-    /// when the walk of a folder would lose an indexed file at the first look, or so many files that it is not believed.
+    /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, when the first
+    /// scan of a folder would lose an indexed file, or too many files to be plausible.
     ///
-    /// Rows that were not found are removed only when the walk was complete, not at or below what was unreadable, and as far
-    /// as `belief` goes: of the others the root's problem tells. What is left out is removed whatever its share.
+    /// Missing rows are removed only when the walk was complete, not at or below unreadable folders, and only as far as
+    /// `belief` permits: the problem of the root names the others. Ignored files are removed whatever their share.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
@@ -110,11 +110,11 @@ impl Catalog {
         Ok(self.apply_walks(vec![walked], belief, look)?.pop().flatten())
     }
 
-    /// [`Catalog::apply_walk`] of many places, one after the other, in one commit: a commit costs many times what a place
-    /// does.
+    /// Applies several walks as [`Catalog::apply_walk`], in order and in one commit: a commit costs many times more than a
+    /// walk of a place.
     ///
     /// # Errors
-    /// As there; then nothing is changed at any of them.
+    /// As [`Catalog::apply_walk`]; then nothing is changed.
     pub fn apply_walks(
         &self,
         walks: Vec<Walked<'_>>,
@@ -124,11 +124,11 @@ impl Catalog {
         self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())
     }
 
-    /// Returns the known files of a root of which a walk of all of it found nothing. Puts what it found into order; `step` is
-    /// called for each known file.
+    /// Returns the known files of a root that a walk of the whole root did not find. Sorts `found`; calls `step` for each
+    /// known file.
     ///
     /// # Errors
-    /// The catalog cannot be read.
+    /// When the catalog cannot be read.
     pub fn missing_from(&self, root_id: RootId, found: &mut [FoundFile], step: &dyn Fn()) -> Result<Vec<PathBuf>> {
         found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
         let mut found = found.iter().map(|it| bytes(&it.path)).peekable();
@@ -145,14 +145,14 @@ impl Catalog {
         })
     }
 
-    /// Moves files, and folders with all below them, under the same numbers, from the one place to the other, in this order
-    /// and by one commit; returns how many files. A file whose extension changes is read again, and one that could not be
-    /// read at its old place is tried.
+    /// Moves files, and folders with everything below them, from one path to another, in this order and in one commit; they
+    /// keep their ids. Returns the number of files. A file with a changed extension is read again, and so is one that could
+    /// not be read at its old path.
     ///
-    /// What is known where something moves to, and gets something in its place, is removed. It stays where nobody has read
-    /// what moves there, as when it is saved by a move: it is found as it was until that is read. And it stays where it was
-    /// read after the move, by whoever looked before they heard of it: it is indexed and there, as `on_disk` says (device and
-    /// inode of a path below the root). What gets nothing in its place is for the walk to remove.
+    /// A known file at the target is removed if a file moves onto it. It stays in two cases. The moved file has no indexed
+    /// text, as after a save by rename: the old text is found until the new one is indexed. Or the target was scanned and
+    /// indexed after the move, before the event arrived: it is indexed and still on disk, as `on_disk` (device and inode of
+    /// a path below the root) shows. Target files onto which nothing moves are left to the walk.
     pub fn rename_trees(
         &self,
         root_id: RootId,
@@ -168,9 +168,9 @@ impl Catalog {
         })
     }
 
-    /// Returns the absolute places of these removed files at which no other file is to be indexed: what is still there is left
-    /// out rather than deleted. Only files with text in the index count: those that have chunks, or that are `stored` by a
-    /// commit that was never marked. None when the root of one was removed.
+    /// Returns the absolute paths of these removed files at which no other file will be indexed; an existing file there is
+    /// ignored rather than deleted. Only files with text in the index count: those with chunks, or those `stored` by a
+    /// commit that was never marked. `None` when the root of one was removed.
     pub fn places_left(&self, removed: &[FileId], stored: &dyn Fn(FileId) -> bool) -> Result<Option<Vec<PathBuf>>> {
         let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
                    AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
@@ -194,8 +194,7 @@ impl Catalog {
         })
     }
 
-    /// Returns those of these hashes that are the content of no file, nor were when it was read last, where it is to be read
-    /// again.
+    /// Returns the given hashes that are the content of no file. The last known content of a requeued file counts.
     pub fn without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
             let sql = "SELECT coalesce(hash, read_hash) FROM files WHERE deleted_ns IS NULL \
@@ -210,7 +209,7 @@ impl Catalog {
         Ok(hashes)
     }
 
-    /// Returns up to `limit` removed files whose chunks the store may still hold.
+    /// Returns up to `limit` removed files with chunks that the store may still hold.
     pub fn tombstones(&self, limit: usize) -> Result<Vec<FileId>> {
         self.database.read(|db| {
             let sql = "SELECT id FROM files WHERE deleted_ns IS NOT NULL ORDER BY deleted_ns LIMIT ?1";
@@ -220,7 +219,7 @@ impl Catalog {
         })
     }
 
-    /// Drops tombstones, once the store has deleted their chunks. Files that are no tombstones stay.
+    /// Deletes tombstones, once the store has deleted their chunks. Other files stay.
     pub fn forget(&self, ids: &[FileId]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("DELETE FROM files WHERE id = ?1 AND deleted_ns IS NOT NULL")?;
@@ -239,7 +238,7 @@ fn apply(
     look: Look,
 ) -> Result<Option<ScanOutcome>, Failed> {
     let Walked { root: root_id, within, mut found, unreadable, complete, left_out } = walked;
-    // A folder that changes while it is listed can give a name twice; the second would look like a new file.
+    // A folder that changes while it is listed can yield a name twice; the duplicate would look like a new file.
     found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
     found.dedup_by(|a, b| a.path == b.path);
     root_by_id(db, root_id)?;
@@ -248,14 +247,14 @@ fn apply(
     let entries = found.len() as u64;
     let Compared { unchanged, changed, new, vanished } = compare(db, root_id, place, found)?;
     let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
-    // They count neither among what is gone nor among what the root had: the rules say why they were not found.
+    // Ignored files count neither as missing nor as part of the root: the rules explain why the walk did not find them.
     let is_left_out = |it: &Known| complete && !hidden(it) && left_out.contains(&it.path);
     let (left_out, mut vanished): (Vec<Known>, Vec<Known>) = vanished.into_iter().partition(is_left_out);
     let all = unchanged as usize + changed.len() + vanished.len();
     let is_careful = matches!(belief, Belief::Careful(_));
     let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
     if is_empty_now && all > 0 && is_careful {
-        // What is there may all be left out: whoever looks again says so.
+        // All existing files may be ignored; the second scan knows them.
         if look == Look::First {
             return Ok(None);
         }
@@ -288,7 +287,7 @@ fn apply(
     Ok(Some(outcome))
 }
 
-/// Gives what vanished the numbers that its file systems have by now, as far as what is still there tells them.
+/// Updates the device numbers of vanished rows, as far as the files that are still there show the new ones.
 fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
     let renumbered = changed.iter().filter(|(row, file)| row.is_renumbered(file));
     let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
@@ -297,7 +296,7 @@ fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
     }
 }
 
-/// One move of [`Catalog::rename_trees`]; returns how many files.
+/// Performs one move of [`Catalog::rename_trees`]; returns the number of files.
 fn rename_tree(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -330,7 +329,7 @@ fn rename_tree(
     Ok(renamed)
 }
 
-/// Where a path at or below `from` lies when that has moved.
+/// Returns the path of a file at or below `from` after the move.
 fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
     match path.strip_prefix(from) {
         Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
@@ -338,20 +337,20 @@ fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
     }
 }
 
-/// A place in the catalog beside what was found there. Of a million files that are as they were, nothing is kept.
+/// Comparison of the rows at a place with the entries found. Unchanged files, up to a million, are only counted.
 #[derive(Default)]
 struct Compared {
-    /// Number of files that are as they were.
+    /// Number of unchanged files.
     unchanged: u64,
-    /// Known rows with what was found at their paths.
+    /// Known rows with the entries found at their paths.
     changed: Vec<(Known, FoundFile)>,
-    /// Of what was found, what no row has.
+    /// Entries without a row.
     new: Vec<FoundFile>,
-    /// Rows of which nothing was found.
+    /// Rows without an entry.
     vanished: Vec<Known>,
 }
 
-/// Compares the rows at a place with what was found there, in the order of the bytes of their paths.
+/// Compares the rows at a place with the entries found there, in byte order of their paths.
 fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<FoundFile>) -> rusqlite::Result<Compared> {
     let mut compared = Compared::default();
     let mut found = found.into_iter().peekable();
@@ -370,9 +369,9 @@ fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<Found
     Ok(compared)
 }
 
-/// Says whether to look again before anything is lost: an indexed file that is not there may have been on its way from one
-/// folder to another while both were listed, and of very many it is to be known first whether they are left out. A single
-/// file was looked for at its place, and there is no more to see.
+/// Returns whether to scan again before files are removed. An indexed file that is missing may have moved from one folder
+/// to another while both were listed; and a large number of missing files may be ignored ones. A single file was looked up
+/// at its path, where a second scan shows no more.
 fn is_worth_a_second(vanished: &[Known], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
     if vanished.is_empty() {
         return false;
@@ -382,12 +381,12 @@ fn is_worth_a_second(vanished: &[Known], new: &[FoundFile], place: &Path, all: O
     missed().any(|it| it.is_indexed && it.path != place) || all.is_some_and(|all| are_too_many(missed().count(), all))
 }
 
-/// Says whether so many files of a root are not believed to be gone at once.
+/// Returns whether the loss of so many files of a root at once is implausible.
 fn are_too_many(gone: usize, all: usize) -> bool {
     gone > FEW && gone * 2 > all
 }
 
-/// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.
+/// Applies the moves among `new` and `vanished`, and returns the rest of `new`.
 fn unmoved(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -416,8 +415,8 @@ fn unmoved(
     Ok(rest)
 }
 
-/// Takes out of `vanished` what may still exist; says whether the root counts as available then, and why it was kept.
-/// `all` is the number of files that the root had, when all of it was walked.
+/// Removes from `vanished` the files that may still exist. Returns whether the root counts as available then, and why files
+/// were kept. `all` is the number of files that the root had, if all of it was walked.
 fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'_>) -> Option<(bool, String)> {
     let Belief::Careful(is_away) = belief else { return None };
     let gone = vanished.len();
@@ -450,7 +449,7 @@ fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'
     ))
 }
 
-/// Records how it stands with a root; writes only what is new.
+/// Records the state of a root; writes only changes.
 pub(super) fn set_state(db: &Transaction<'_>, root_id: RootId, available: bool, problem: &str) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE roots SET available = ?2, problem = ?3 WHERE id = ?1 AND (available <> ?2 OR problem <> ?3)",

@@ -1,7 +1,7 @@
-//! Sessions of the book: what an ingest run saw, as it was, whatever becomes of the files.
+//! Sessions of the corpus API: the files of an ingest run as they were, whatever happens to the files later.
 //!
-//! A session keeps a row of metadata for each file, and holds the readings of their texts: those are no cache as long as a
-//! session needs them. Removing the session releases them.
+//! A session keeps a row of metadata for each file, and holds the parsed documents of their texts, which exempts these from
+//! eviction. Removing the session releases them.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
@@ -12,37 +12,37 @@ use crate::catalog::sieve::{Cell, Column, SievedRow};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState};
 
-/// A reading that goes when there are too many.
+/// A cached document that may be evicted.
 const SPARE: i64 = 0;
 
-/// A reading that a session holds.
+/// A cached document that a session holds.
 const HELD: i64 = 1;
 
-/// A reading of a session that is not written yet; after a crash it is spare again.
+/// A cached document of a session that is not written yet; a restart after a crash releases it.
 const BEING_HELD: i64 = 2;
 
 /// One file as a session saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFile {
-    /// Its number in the catalog; negative where it never got one.
+    /// Its number in the catalog; negative if it has none.
     pub file: FileId,
-    /// The absolute path of its root; empty for what has none.
+    /// The absolute path of its root; empty if it has none.
     pub root: String,
     /// Its path below its root.
     pub path: String,
-    /// Its content then, where it was read.
+    /// Its content at that time, if it was read.
     pub hash: Option<ContentHash>,
-    /// Its size then.
+    /// Its size at that time.
     pub size: u64,
-    /// Its last change then, nanoseconds since the epoch.
+    /// Its modification time then, nanoseconds since the epoch.
     pub modified_ns: i64,
     /// Lowercase extension without the dot.
     pub extension: String,
     /// Broad kind.
     pub kind: FileKind,
-    /// Media type; empty where the content was not read.
+    /// Media type; empty if the content was not read.
     pub media_type: String,
-    /// Where it stood.
+    /// Its state.
     pub state: FileState,
     /// Its owner.
     pub owner: String,
@@ -50,14 +50,14 @@ pub struct SessionFile {
     pub chunks: u32,
     /// Why it could not be read; empty when it could.
     pub problem: String,
-    /// What was counted in it, as JSON; none where its text was not read for the session.
+    /// Counts of its content, as JSON; `None` if its text was not read for the session.
     pub facts: Option<String>,
-    /// The key of the reading that the session holds.
+    /// The key of the cached document that the session holds.
     pub reading: Option<String>,
 }
 
 impl SessionFile {
-    /// What the catalog knows of a file now.
+    /// Returns the current state of a file in the catalog.
     pub fn new(record: &FileRecord) -> SessionFile {
         let problem = match record.state {
             FileState::Indexed => String::new(),
@@ -83,7 +83,7 @@ impl SessionFile {
         }
     }
 
-    /// A page that could not be fetched, under a number of its own.
+    /// Returns a web page that could not be fetched; `file` is a number outside the catalog.
     pub fn page(file: FileId, address: String, problem: String) -> SessionFile {
         SessionFile {
             file,
@@ -104,7 +104,7 @@ impl SessionFile {
         }
     }
 
-    /// The cells that a condition looks at, as the catalog would have given them then.
+    /// Returns the cells that a predicate reads, as the catalog would have returned them at that time.
     pub fn row(&self, columns: &[Column]) -> SievedRow {
         SievedRow { id: self.file, cells: columns.iter().map(|it| self.cell(*it)).collect() }
     }
@@ -130,7 +130,7 @@ impl SessionFile {
 }
 
 impl CorpusBook {
-    /// Keeps a session with its files and returns its number, the next of its owner's; none is ever given twice.
+    /// Stores a session with its files and returns its number, the next of its owner; numbers are never reused.
     pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
         self.database.write(|db| {
             let next = "INSERT INTO session_numbers VALUES (?1, 1) \
@@ -143,7 +143,7 @@ impl CorpusBook {
         })
     }
 
-    /// Replaces what is said of some files of a session by what a second try found; all others stay as they were.
+    /// Replaces failed files of a session by the results of a second try; all others stay unchanged.
     pub fn amend_session(&self, owner: &str, number: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
         self.database.write(|db| {
             // It may have been removed meanwhile.
@@ -157,7 +157,7 @@ impl CorpusBook {
         })
     }
 
-    /// Forgets a session of an owner and releases the readings that no other one holds; false when there is none.
+    /// Deletes a session of an owner and releases documents that no other session holds; returns false if there is none.
     pub fn remove_session(&self, owner: &str, number: i64) -> Result<bool> {
         self.database.write(|db| {
             let Some(session) = row_of(db, owner, number)? else { return Ok(false) };
@@ -172,7 +172,7 @@ impl CorpusBook {
         })
     }
 
-    /// Returns the body and the moment of a session of an owner.
+    /// Returns the body and the creation time (ms) of a session of an owner.
     pub fn session(&self, owner: &str, number: i64) -> Result<Option<(String, i64)>> {
         self.database.read(|db| {
             let mut statement =
@@ -190,7 +190,7 @@ impl CorpusBook {
         })
     }
 
-    /// Returns the newest session of an owner that was made at or before a moment and, where a file is named, that read it.
+    /// Returns the newest session of an owner that was created at or before a time and, if a file is given, that read it.
     pub fn last_session(&self, owner: &str, at_ms: Option<i64>, file: Option<FileId>) -> Result<Option<i64>> {
         self.database.read(|db| {
             let sql = "SELECT max(number) FROM sessions WHERE owner = ?1 AND created_ms <= ?2 AND (?3 IS NULL OR EXISTS \
@@ -212,7 +212,7 @@ impl CorpusBook {
         })
     }
 
-    /// Keeps readings from going before the session that needs them is written.
+    /// Protects documents from eviction before the session that needs them is written.
     pub fn hold_readings(&self, keys: &[String]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("UPDATE readings SET held = ?2 WHERE key = ?1 AND held = ?3")?;
@@ -223,7 +223,7 @@ impl CorpusBook {
         })
     }
 
-    /// Releases what a session that was never written had held.
+    /// Releases documents held for a session that was never written.
     pub(super) fn release_unfinished(&self) -> Result<()> {
         self.database.write(|db| {
             db.execute("UPDATE readings SET held = ?1 WHERE held = ?2", [SPARE, BEING_HELD])?;
@@ -232,7 +232,7 @@ impl CorpusBook {
     }
 }
 
-/// The row of a session, by which its files know it.
+/// Returns the row id of a session, to which its files refer.
 fn row_of(db: &Transaction<'_>, owner: &str, number: i64) -> rusqlite::Result<Option<i64>> {
     let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 AND number = ?2")?;
     statement.query_row(params![owner, number], |row| row.get(0)).optional()
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// A book with two readings, and one of nobody's before them.
+    /// Returns a database with the documents of two sessions, and an unrelated one before them.
     fn book(dir: &std::path::Path) -> CorpusBook {
         let book = CorpusBook::open(&dir.join("corpus.sqlite")).unwrap();
         for key in ["k0", "k1", "k2"] {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_holds_its_readings_and_releases_them_when_the_last_one_goes() {
+    fn session_holds_documents_until_last_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let book = book(dir.path());
         let one = book.add_session("", "{}", &[file(1), file(2)]).unwrap();
@@ -328,7 +328,7 @@ mod tests {
             ["k0", "k1", "k2"].iter().map(|it| book.reading(it).unwrap().is_some()).collect()
         };
         assert_eq!(left(&book), [false, true, true]);
-        assert!(!book.remove_session("/w/a", one).unwrap(), "it belongs to somebody else");
+        assert!(!book.remove_session("/w/a", one).unwrap(), "it belongs to another owner");
         assert!(book.remove_session("", one).unwrap());
         assert_eq!(left(&book), [false, false, true]);
         assert!(book.session_files("", one).unwrap().is_empty());
@@ -337,19 +337,19 @@ mod tests {
     }
 
     #[test]
-    fn each_owner_counts_from_one_and_no_number_comes_again() {
+    fn session_numbers_count_per_owner_and_are_not_reused() {
         let dir = tempfile::tempdir().unwrap();
         let book = book(dir.path());
         let add = |owner: &str| book.add_session(owner, "{}", &[file(1)]).unwrap();
         assert_eq!([add(""), add(""), add("/w/a"), add("")], [1, 2, 1, 3]);
         assert!(book.remove_session("/w/a", 1).unwrap() && book.remove_session("", 3).unwrap());
-        assert_eq!(book.session_files("", 1).unwrap(), [file(1)], "another's of the same number");
+        assert_eq!(book.session_files("", 1).unwrap(), [file(1)], "the session of another owner with the same number");
         assert_eq!([add("/w/a"), add("")], [2, 4]);
         assert_eq!((book.sessions("").unwrap(), book.sessions("/w/a").unwrap()), (vec![1, 2, 4], vec![2]));
     }
 
     #[test]
-    fn what_a_crash_left_held_is_spare_after_the_next_start() {
+    fn documents_held_by_crashed_session_are_released() {
         let dir = tempfile::tempdir().unwrap();
         let first = book(dir.path());
         first.hold_readings(&["k1".into(), "k2".into()]).unwrap();
@@ -362,18 +362,18 @@ mod tests {
     }
 
     #[test]
-    fn a_second_try_replaces_failures_and_nothing_else() {
+    fn amend_session_replaces_only_failures() {
         let dir = tempfile::tempdir().unwrap();
         let book = book(dir.path());
         let failed = SessionFile::page(3, "w/3.md".into(), "io".into());
         let session = book.add_session("", "{}", &[file(1), failed]).unwrap();
-        // The file came back under another number, and somebody took the first one for a failure.
+        // The file came back under another number, and file 1 is wrongly given as a failure.
         book.amend_session("", session, &[3, 1], &[file(4)]).unwrap();
         assert_eq!(book.session_files("", session).unwrap(), [file(1), file(4)]);
     }
 
     #[test]
-    fn the_last_session_is_the_one_before_the_moment_that_read_the_file() {
+    fn last_session_respects_time_and_file() {
         let dir = tempfile::tempdir().unwrap();
         let book = book(dir.path());
         let first = book.add_session("", "{}", &[file(1)]).unwrap();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cells_of_a_file_are_those_of_its_time() {
+    fn session_cells_reflect_recorded_state() {
         let file = SessionFile { size: 7, extension: "md".into(), owner: "ann".into(), ..file(1) };
         let row = file.row(&[Column::Name, Column::Extension, Column::Size, Column::State, Column::Reason]);
         let text = |it: &str| Cell::Text(it.into());

@@ -1,4 +1,4 @@
-//! Files by a condition that is evaluated row by row, outside of SQL: only the columns that it asks for are read.
+//! Selects files by a predicate that is evaluated row by row, outside of SQL; only the columns it needs are read.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params_from_iter};
@@ -9,7 +9,7 @@ use crate::catalog::row::{RECORD, path_of, record};
 use crate::error::Result;
 use crate::model::{ContentHash, FileFilter, FileId, FileRecord};
 
-/// What a condition may look at.
+/// A column that a predicate may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Column {
     /// Path below its root.
@@ -57,10 +57,10 @@ impl Column {
     }
 }
 
-/// A value of a row.
+/// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     Absent,
     /// A text.
     Text(String),
@@ -70,7 +70,7 @@ pub enum Cell {
     Hash(ContentHash),
 }
 
-/// One row: its number and the cells of the columns that were asked for, in their order.
+/// One row: the file and its cells, in the order of the requested columns.
 pub struct SievedRow {
     /// The file.
     pub id: FileId,
@@ -79,7 +79,7 @@ pub struct SievedRow {
 }
 
 impl Catalog {
-    /// Returns the files that match a filter and that `keep` keeps, by number.
+    /// Returns the files that match a filter and for which `keep` returns true, by number.
     ///
     /// # Errors
     /// As [`Catalog::select`].

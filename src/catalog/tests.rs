@@ -22,10 +22,10 @@ use crate::model::{
 };
 use crate::warehouse::{Leash, Rules, walk};
 
-/// As the index believes what it sees, with everything mounted.
+/// The deletion policy of the index, with every file system mounted.
 const CAREFUL: Belief<'static> = Belief::Careful(&|_, _| false);
 
-/// A real folder, and a catalog of it.
+/// A real folder and its catalog.
 struct Scene {
     dir: tempfile::TempDir,
     catalog: Catalog,
@@ -43,7 +43,7 @@ impl Scene {
         scene
     }
 
-    /// The scene with every file indexed.
+    /// Returns a scene in which every file is indexed.
     fn indexed(files: &[&str]) -> Scene {
         let scene = Scene::new(files);
         scene.scan();
@@ -83,7 +83,7 @@ impl Scene {
         self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap()
     }
 
-    /// Hears of a move that happened some time ago.
+    /// Reports a rename that happened some time ago.
     fn hear_of_move(&self, from: &str, to: &str) {
         let on_disk = |path: &Path| {
             let found = self.path(path.to_str()?).symlink_metadata().ok()?;
@@ -131,7 +131,7 @@ fn outcome(added: u64, changed: u64, unchanged: u64, renamed: u64, removed: u64)
 }
 
 #[test]
-fn files_are_not_listed_for_a_folder_that_holds_every_root() {
+fn select_part_is_none_for_folder_above_all_roots() {
     let scene = Scene::indexed(&["a/one.txt", "b/two.txt"]);
     let selected = |filter: FileFilter| scene.catalog.select_part(&filter).unwrap().map(|it| it.len());
     let under = |path: PathBuf| FileFilter { under: Some(path), ..FileFilter::default() };
@@ -148,7 +148,7 @@ fn files_are_not_listed_for_a_folder_that_holds_every_root() {
 }
 
 #[test]
-fn a_scan_tells_new_changed_unchanged_and_removed_apart() {
+fn scan_counts_added_changed_unchanged_removed() {
     let scene = Scene::new(&["a.txt", "b.txt", "sub/c.txt"]);
     assert_eq!(scene.scan(), outcome(3, 0, 0, 0, 0));
     assert_eq!(scene.index(), 3);
@@ -169,7 +169,7 @@ fn a_scan_tells_new_changed_unchanged_and_removed_apart() {
 }
 
 #[test]
-fn a_changed_mode_is_looked_at_again_but_keeps_the_hash() {
+fn mode_change_requeues_file_and_keeps_hash() {
     let scene = Scene::indexed(&["a.txt"]);
     let hash = scene.record("a.txt").unwrap().hash;
     fs::set_permissions(scene.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -179,7 +179,7 @@ fn a_changed_mode_is_looked_at_again_but_keeps_the_hash() {
 }
 
 #[test]
-fn a_restored_modification_time_hides_nothing() {
+fn restored_mtime_still_counts_as_change() {
     let scene = Scene::indexed(&["a.txt"]);
     let time = scene.path("a.txt").metadata().unwrap().modified().unwrap();
     scene.write("a.txt", "a.tx!");
@@ -188,7 +188,7 @@ fn a_restored_modification_time_hides_nothing() {
 }
 
 #[test]
-fn a_new_extension_or_a_secret_name_is_judged_anew() {
+fn rename_to_new_extension_or_secret_is_reclassified() {
     let scene = Scene::indexed(&["a.txt", "b.txt"]);
     fs::rename(scene.path("a.txt"), scene.path("a.md")).unwrap();
     fs::rename(scene.path("b.txt"), scene.path("b.pem")).unwrap();
@@ -196,11 +196,11 @@ fn a_new_extension_or_a_secret_name_is_judged_anew() {
     let record = scene.record("a.md").unwrap();
     assert_eq!((record.state, record.kind, record.extension.as_str()), (FileState::Pending, FileKind::Markup, "md"));
     assert_eq!(scene.record("b.pem").unwrap().reason, Some(Reason::Secret));
-    assert_eq!(scene.catalog.tombstones(10).unwrap().len(), 1, "the chunks of the secret have to leave the store");
+    assert_eq!(scene.catalog.tombstones(10).unwrap().len(), 1, "the chunks of the secret must leave the store");
 }
 
 #[test]
-fn many_places_are_brought_in_line_by_one_commit() {
+fn apply_walks_commits_once() {
     let scene = Scene::indexed(&["a.md", "b.md", "c.md", "d/e.md"]);
     fs::remove_file(scene.path("a.md")).unwrap();
     scene.write("b.md", "another");
@@ -221,13 +221,13 @@ fn many_places_are_brought_in_line_by_one_commit() {
     let expected =
         [(0, 0, 0, 0, 1), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0)].map(|it| Some(outcome(it.0, it.1, it.2, it.3, it.4)));
     assert_eq!(outcomes[..3], expected);
-    // What is gone with its folder may be moving: it is for a second look to say.
+    // A file that vanished with its folder may have been moved: only a second scan decides.
     assert_eq!(outcomes[3..], [None, Some(outcome(1, 0, 0, 0, 0))]);
     assert_eq!(*commits.borrow(), before + 1);
 }
 
 #[test]
-fn a_root_of_which_nothing_could_be_seen_is_not_empty() {
+fn unreadable_root_is_not_treated_as_empty() {
     let scene = Scene::indexed(&["mount/a.md", "mount/b.md"]);
     let seen = |unreadable: &[PathBuf]| {
         scene.catalog.apply_scan(scene.root.id, None, vec![], unreadable, true, CAREFUL).unwrap();
@@ -240,7 +240,7 @@ fn a_root_of_which_nothing_could_be_seen_is_not_empty() {
 }
 
 #[test]
-fn the_walks_verdict_is_taken_back_by_a_walk_only() {
+fn walk_skip_is_undone_only_by_walk() {
     let scene = Scene::new(&["empty.txt", "large.txt", "odd.txt"]);
     scene.write("empty.txt", "");
     scene.write("large.txt", &"x".repeat(2000));
@@ -260,7 +260,7 @@ fn the_walks_verdict_is_taken_back_by_a_walk_only() {
     assert_eq!(scene.catalog.mark_reason(&[reason(Reason::TooLarge)]).unwrap(), 1);
     assert_eq!(scene.scan(), outcome(0, 0, 3, 0, 0));
     assert_eq!(scene.state("odd.txt"), FileState::Skipped);
-    assert_eq!(scene.catalog.requeue(&RequeueScope::All).unwrap(), 1, "skips of the walk stay");
+    assert_eq!(scene.catalog.requeue(&RequeueScope::All).unwrap(), 1, "files skipped by the walk stay skipped");
     scene.write("empty.txt", "no more");
     scene.write("large.txt", "no more");
     assert_eq!(scene.scan(), outcome(0, 2, 1, 0, 0));
@@ -268,12 +268,12 @@ fn the_walks_verdict_is_taken_back_by_a_walk_only() {
     scene.write("large.txt", &"x".repeat(2000));
     let old = scene.id("large.txt");
     assert_eq!(scene.scan(), outcome(0, 1, 2, 0, 0));
-    assert_eq!(scene.catalog.tombstones(10).unwrap(), [old], "its chunks have to leave the store");
+    assert_eq!(scene.catalog.tombstones(10).unwrap(), [old], "its chunks must leave the store");
     assert_eq!(scene.state("large.txt"), FileState::Skipped);
 }
 
 #[test]
-fn pending_files_come_page_by_page() {
+fn next_pending_returns_pages() {
     let scene = Scene::new(&["a", "b", "c", "d", "e"]);
     scene.scan();
     let mut seen = Vec::new();
@@ -290,7 +290,7 @@ fn pending_files_come_page_by_page() {
 }
 
 #[test]
-fn what_is_pending_below_a_path_is_taken_once() {
+fn begin_untried_takes_pending_files_once() {
     let scene = Scene::indexed(&["old.txt"]);
     ["d/a.txt", "d/b.txt", "d-2/c.txt"].iter().for_each(|it| scene.write(it, it));
     scene.scan();
@@ -313,7 +313,7 @@ fn what_is_pending_below_a_path_is_taken_once() {
 }
 
 #[test]
-fn a_copy_is_known_by_its_content_as_long_as_the_original_is_indexed() {
+fn same_content_finds_copy_while_original_is_indexed() {
     let scene = Scene::indexed(&["a.txt"]);
     let record = scene.record("a.txt").unwrap();
     assert_eq!(scene.catalog.same_content(record.hash.unwrap()).unwrap(), Some(record.id));
@@ -324,7 +324,7 @@ fn a_copy_is_known_by_its_content_as_long_as_the_original_is_indexed() {
 }
 
 #[test]
-fn files_are_requeued_by_scope() {
+fn requeue_respects_scope() {
     let scene = Scene::indexed(&["a.txt", "d/b.txt", "d/c.txt"]);
     let count = |scope| {
         let requeued = scene.catalog.requeue(&scope).unwrap();
@@ -340,7 +340,7 @@ fn files_are_requeued_by_scope() {
 }
 
 #[test]
-fn roots_do_not_overlap_and_a_root_above_takes_over() {
+fn parent_root_adopts_files_of_nested_roots() {
     let scene = Scene::new(&[]);
     let (x, y) = (scene.dir.path().join("above/x"), scene.dir.path().join("above/y"));
     fs::create_dir_all(x.join("sub")).unwrap();
@@ -364,7 +364,7 @@ fn roots_do_not_overlap_and_a_root_above_takes_over() {
 }
 
 #[test]
-fn a_root_added_by_name_stays_one_when_the_root_above_it_comes_and_goes() {
+fn nested_root_survives_adding_and_removing_parent() {
     let scene = Scene::new(&[]);
     let above = scene.dir.path().canonicalize().unwrap().join("above");
     let (x, sub) = (above.join("x"), above.join("x/sub"));
@@ -387,19 +387,19 @@ fn a_root_added_by_name_stays_one_when_the_root_above_it_comes_and_goes() {
     };
     assert_eq!(named(), [x.clone(), above.clone(), sub.clone()]);
     let out = scene.id("out.txt");
-    assert_eq!(scene.catalog.remove_root(scene.root.id).unwrap(), [out], "what no other root has");
+    assert_eq!(scene.catalog.remove_root(scene.root.id).unwrap(), [out], "only the files that no other root covers");
     assert_eq!(named(), [x.clone(), sub.clone()]);
     let records = scene.catalog.records(&ids).unwrap();
     let places: Vec<_> = records.iter().map(|it| (it.root_id, it.found.path.to_str().unwrap(), it.state)).collect();
     assert_eq!(places, [(inner, "in.txt", FileState::Indexed), (inner, "sub/deep.txt", FileState::Indexed)]);
     let below = scene.catalog.named_roots().unwrap().into_iter().find(|it| it.path == sub).unwrap();
-    assert_eq!(scene.catalog.remove_root(below.id).unwrap(), [] as [FileId; 0], "its files are those of another");
+    assert_eq!(scene.catalog.remove_root(below.id).unwrap(), [] as [FileId; 0], "its files belong to another root");
     let found: Vec<_> = scene.catalog.roots().unwrap().into_iter().filter(|it| it.path == x).collect();
     assert_eq!((found.len(), named()), (1, vec![x]));
 }
 
 #[test]
-fn a_removed_root_refuses_scans_and_its_number_is_not_used_again() {
+fn removed_root_rejects_scans_and_keeps_id_retired() {
     let scene = Scene::indexed(&["a.txt"]);
     scene.catalog.remove_root(scene.root.id).unwrap();
     let error = scene.catalog.apply_scan(scene.root.id, None, scene.walk(None), &[], true, CAREFUL).unwrap_err();
@@ -408,7 +408,7 @@ fn a_removed_root_refuses_scans_and_its_number_is_not_used_again() {
 }
 
 #[test]
-fn a_garbage_catalog_is_told_with_its_path_and_cure() {
+fn corrupt_catalog_error_names_path_and_hint() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.sqlite");
     fs::write(&path, b"no database ".repeat(1000)).unwrap();
@@ -418,7 +418,7 @@ fn a_garbage_catalog_is_told_with_its_path_and_cure() {
 }
 
 #[test]
-fn values_are_kept_by_key() {
+fn meta_set_overwrites_value_by_key() {
     let scene = Scene::new(&[]);
     assert_eq!(scene.catalog.meta_get("model").unwrap(), None);
     scene.catalog.meta_set("model", "a").unwrap();
@@ -427,7 +427,7 @@ fn values_are_kept_by_key() {
 }
 
 #[test]
-fn a_statement_is_not_planned_anew_for_each_value() {
+fn prepared_statement_is_not_replanned() {
     let scene = Scene::indexed(&["d/a.txt", "d/b.txt"]);
     let root = scene.root.id;
     let planned = scene.catalog.database.read(|db| {

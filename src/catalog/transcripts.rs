@@ -1,4 +1,4 @@
-//! What agents did: every question with its answer and the calls between them, beside the log of outbound requests.
+//! Log of agent runs: every question with its answer and the tool calls in between.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::catalog::row::signed;
 use crate::error::Result;
 use crate::model::TranscriptRecord;
 
-/// Reports that are kept; each has some ten kilobytes.
+/// Number of reports kept; each has about ten kilobytes.
 const KEPT: i64 = 2_000;
 
 const FORMAT: Format = Format {
@@ -31,26 +31,26 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// The log of agents.
+/// The log of agent runs.
 pub struct TranscriptLog {
     database: Database,
 }
 
 impl TranscriptLog {
-    /// Opens or creates the log at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
+    /// Opens or creates the log at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`], but for damage.
+    /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<TranscriptLog> {
         Ok(TranscriptLog { database: aside::open_or_begin_anew(path, &FORMAT)? })
     }
 
-    /// Returns where the damaged one is kept whose place this took when it was opened.
+    /// Returns the path of the corrupt log that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.database.set_aside.as_deref()
     }
 
-    /// Adds a report; it is on disk when this returns.
+    /// Adds a report and syncs it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_come_first_and_outlive_the_process() {
+    fn transcripts_survive_reopening_newest_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("transcripts.sqlite");
         let record = |it: i64| TranscriptRecord {

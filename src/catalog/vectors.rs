@@ -1,7 +1,7 @@
-//! Vectors by text, so that no text is embedded twice: not after a move, not in a copy, not after a rebuilt index.
+//! Cache of vectors by text, so that no text is embedded twice: not after a move, not in a copy, not after a rebuilt index.
 //!
-//! A cache, and treated as one: commits are not synced (a power loss costs vectors that can be made again), a damaged
-//! file is put aside, and no error of it ever stops the work; the text is embedded once more then.
+//! Commits are not synced (a power loss only costs vectors that can be computed again), a corrupt file is quarantined, and
+//! no error of the cache stops the work; the text is then embedded again.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,17 +13,17 @@ use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
 use crate::catalog::row::signed;
 use crate::error::Result;
 
-/// Share of the rows dropped at a time when the cache is full, so that pruning is rare.
+/// Fraction (1 in 20) of the rows dropped at a time when the cache is full, so that pruning is rare.
 const PRUNE_SHARE: u64 = 20;
 
-/// Vectors kept for each chunk that the index has: its own, and one that it may have again. A folder whose files are edited
-/// for years makes more, and nobody asks for them.
+/// Vectors kept for each chunk of the index: its own, and an earlier one that may come back. Without a bound, a folder with
+/// files edited for years would pile up vectors that are never read.
 const FOR_EACH_CHUNK: u64 = 2;
 
-/// Vectors kept however small the index is: 6 MiB of 384 numbers.
+/// Vectors kept even for a small index: 6 MiB at 384 dimensions.
 const AT_LEAST: u64 = 4_096;
 
-/// Rows deleted in one transaction, whose pages the log has to hold: they are overwritten.
+/// Rows deleted in one transaction; the log has to hold their overwritten pages.
 const AT_ONCE: u64 = 4_096;
 
 const FORMAT: Format = Format {
@@ -38,7 +38,7 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// Names a vector: BLAKE3 over the embedder's fingerprint and the text.
+/// Key of a vector: BLAKE3 over the embedder's fingerprint and the text.
 pub type Key = [u8; 32];
 
 /// The cache.
@@ -49,11 +49,11 @@ pub struct VectorCache {
 }
 
 impl VectorCache {
-    /// Opens or creates the cache at `path`, bounded to about `max_rows` vectors. A damaged file is renamed to
-    /// `<path>.damaged` and a new one is made.
+    /// Opens or creates the cache at `path`, bounded to about `max_rows` vectors. A corrupt file is renamed to
+    /// `<path>.damaged` and replaced.
     ///
     /// # Errors
-    /// When the file cannot be made, or a newer vic wrote it.
+    /// When the file cannot be created, or a newer vic wrote it.
     pub fn open(path: &Path, max_rows: u64) -> Result<VectorCache> {
         Ok(aside::begin_anew_if_damaged(path, || VectorCache::try_open(path, max_rows))?.0)
     }
@@ -67,13 +67,13 @@ impl VectorCache {
     /// Returns the key of a text for the embedder with this fingerprint (model, precision, prefix and so on).
     pub fn key(fingerprint: &str, text: &str) -> Key {
         let mut hasher = blake3::Hasher::new();
-        // The length keeps apart what would read the same when joined.
+        // The length prefix keeps pairs apart that are equal when concatenated.
         hasher.update(&(fingerprint.len() as u64).to_le_bytes());
         hasher.update(fingerprint.as_bytes()).update(text.as_bytes());
         *hasher.finalize().as_bytes()
     }
 
-    /// Returns the vector of each key, in order, where it is known.
+    /// Returns the cached vector of each key, in order.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT vector FROM vectors WHERE key = ?1")?;
@@ -85,15 +85,15 @@ impl VectorCache {
             Ok(vectors)
         });
         found.unwrap_or_else(|error| {
-            tracing::warn!("{error}; vectors are made anew");
+            tracing::warn!("{error}; vectors are computed again");
             vec![None; keys.len()]
         })
     }
 
-    /// Keeps these vectors; drops the oldest when there are too many for an index of so many chunks.
+    /// Stores these vectors; drops the oldest ones beyond the bound for an index of `chunks` chunks.
     pub fn put(&self, vectors: &[(Key, &[f32])], chunks: u64) {
         if let Err(error) = self.try_put(vectors, chunks) {
-            tracing::warn!("{error}; vectors are not kept");
+            tracing::warn!("{error}; vectors are not cached");
         }
     }
 
@@ -113,16 +113,16 @@ impl VectorCache {
             if rows > most {
                 rows -= drop_oldest(db, (rows - most + most / PRUNE_SHARE).min(AT_ONCE))?;
             }
-            // Inside, where there is one writer; a commit that fails after it costs a few rows of the bound.
+            // Inside the transaction, where there is one writer; a failing commit makes the count wrong by a few rows.
             self.rows.store(rows, Ordering::Relaxed);
             Ok(())
         })
     }
 
-    /// Forgets all vectors, and has their bytes leave the disk: from them no word can be read, but something of the sense.
+    /// Deletes all vectors, also from the disk: they reveal no words, but something of the meaning.
     ///
     /// # Errors
-    /// The disk refuses.
+    /// When the disk cannot be written.
     pub fn clear(&self) -> Result<()> {
         let drop_some = || {
             self.database.write(|db| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_comes_back_bit_by_bit_and_only_for_its_text_and_model() {
+    fn vector_round_trips_exactly_for_text_and_model() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v.sqlite");
         let vector = [1.0, -0.0, f32::MIN_POSITIVE, std::f32::consts::PI];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cache_drops_its_oldest() {
+    fn full_cache_drops_oldest_vectors() {
         let dir = tempfile::tempdir().unwrap();
         let cache = VectorCache::open(&dir.path().join("v.sqlite"), 100).unwrap();
         for number in 0..250 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_stays_small_keeps_few_vectors_and_a_cleared_cache_none() {
+    fn cache_shrinks_with_index_and_clears_fully() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v.sqlite");
         let cache = VectorCache::open(&path, 1 << 20).unwrap();
@@ -197,7 +197,7 @@ mod tests {
         let known = || cache.get(&(0..20_000).map(key).collect::<Vec<_>>()).iter().flatten().count() as u64;
         (0..10).for_each(|it| put(it * 1_000, 5_000));
         assert_eq!(known(), 10_000);
-        // All but a few chunks are gone: not all at once, where the log would be as large as the cache.
+        // Most chunks are gone. The cache shrinks in steps, because the log would otherwise grow as large as the cache.
         put(10_000, 10);
         assert!((4_096..8_000).contains(&known()), "{}", known());
         (11..20).for_each(|it| put(it * 1_000, 10));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_that_were_written_do_not_stay_in_memory() {
+    fn written_vectors_do_not_stay_in_memory() {
         let dir = tempfile::tempdir().unwrap();
         let cache = VectorCache::open(&dir.path().join("v.sqlite"), 10_000).unwrap();
         let vector = [0.5; 384];
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_cache_is_put_aside_and_begun_anew() {
+    fn corrupt_cache_is_renamed_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v.sqlite");
         std::fs::write(&path, b"garbage ".repeat(1000)).unwrap();

@@ -250,7 +250,7 @@ mod tests {
             std::fs::write(&path, "text").unwrap();
             let file = File::open(&path).unwrap();
             let (before, hash) = (Before::of(&file), crate::warehouse::hash(&file).unwrap());
-            let record = FileRecord::for_test(&root, "a.md", FileKind::Markup, hash);
+            let record = crate::model::samples::indexed_file(&root, "a.md", FileKind::Markup, hash);
             let pool = scripted::pool(folder.path(), &does, &Ok(Document::default()));
             assert_eq!(extracted(&pool, &record, file, before).await, expected, "{does}");
         }

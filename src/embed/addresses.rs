@@ -1,5 +1,5 @@
-//! Where servers are, is for their owner to know: what failed is told to others without the address. A failure names it in
-//! many ways, and some are the words of the server itself, so whatever looks like an address is taken out. The log has all.
+//! Hides server addresses from callers other than the owner. Error texts contain addresses in many forms, some quoted
+//! from the server, so everything that looks like an address is replaced. The log keeps the full text.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
 
-/// What stands in the place of an address.
+/// Replacement for an address.
 const SOMEWHERE: &str = "the server";
 
-/// Hosts that were asked for vectors or words: a bare name looks like any other word.
+/// Host names of configured servers: a bare name cannot be recognised by its form.
 static HOSTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Notes the host of a server.
+/// Records the host of a server.
 pub(super) fn note(host: &str) {
     let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !host.is_empty() {
@@ -22,17 +22,17 @@ pub(super) fn note(host: &str) {
     }
 }
 
-/// The same failure for whoever does not own the daemon.
+/// Returns the error without server addresses, for callers other than the owner.
 pub(crate) fn hide(error: Error) -> Error {
     let message = hidden(&error.message).into_owned();
     let hint = error.hint.as_deref().map(|it| hidden(it).into_owned());
     if message != error.message || hint != error.hint {
-        tracing::warn!(%error, "a server failed, and who asked was not told where it is");
+        tracing::warn!(%error, "server failed; address hidden from the caller");
     }
     Error { message, hint, ..error }
 }
 
-/// A text without addresses of servers.
+/// Replaces the server addresses in a text.
 pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
     if !text.split(is_between).map(bare).any(is_address) {
         return Cow::Borrowed(text);
@@ -50,12 +50,12 @@ pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
     Cow::Owned(told)
 }
 
-/// Says whether a character stands between words; those of an address do not.
+/// Returns whether a character separates words; characters of an address do not.
 fn is_between(it: char) -> bool {
     it.is_whitespace() || "`'\"()<>{},;|=".contains(it)
 }
 
-/// A word without the marks of its sentence.
+/// Strips trailing punctuation from a word.
 fn bare(word: &str) -> &str {
     word.trim_end_matches(['.', ':', '!', '?'])
 }
@@ -88,7 +88,7 @@ mod tests {
     use crate::error::ErrorCode;
 
     #[test]
-    fn no_form_of_an_address_is_left_and_everything_else_is() {
+    fn every_address_form_is_hidden_and_other_text_kept() {
         note("models-7");
         for (text, expected) in [
             ("cannot reach `http://10.0.0.5:11434/api/chat`: refused", "cannot reach `the server`: refused"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_its_code_and_what_can_be_done_about_it() {
+    fn hidden_error_keeps_code_and_hint() {
         let error =
             Error::new(ErrorCode::Unavailable, "cannot reach `http://10.0.0.5`: refused").hint("try again later");
         let told = hide(error);

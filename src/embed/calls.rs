@@ -1,5 +1,4 @@
-//! How texts go to an embedder: as many in one call as the configuration says, else as suits the backend; and to a server
-//! without keys and tokens, as everything that is sent to one.
+//! Wraps an embedder: sets the number of texts per call, and redacts secrets in texts sent to a server.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,31 +10,31 @@ use crate::error::Result;
 use crate::model::{Redaction, TokenCounter};
 use crate::secrets::Censor;
 
-/// Texts in a call at least, unless set: progress of a job moves at this grain.
+/// Minimum texts per call, unless configured. Job progress advances by this many texts.
 const TEXTS_A_CALL: usize = 128;
 
-/// An embedder that asks for calls of another size.
+/// An embedder with another batch size.
 struct InCallsOf {
     texts: usize,
-    /// What is blacked out in a text before the embedder sees it.
+    /// Secrets to redact before the embedder receives a text.
     redaction: Redaction,
     embedder: Arc<dyn Embedder>,
 }
 
-/// Lets an embedder ask for `setting` texts in a call; 0 leaves it to the embedder, within reason. Texts of files have lost
-/// their keys before, unless they were indexed when nobody asked for it; questions have not.
+/// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least [`TEXTS_A_CALL`].
+/// Also redacts: file texts were redacted when indexed, unless redaction was off then; queries were not.
 pub(super) fn in_calls_of(setting: usize, redaction: Redaction, embedder: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
     let texts = if setting == 0 { embedder.batch_size().max(TEXTS_A_CALL) } else { setting };
     Arc::new(InCallsOf { texts, redaction, embedder })
 }
 
 impl InCallsOf {
-    /// A text as the embedder sees it. Each on its own: a key does not begin in one and end in another.
+    /// Redacts one text. Texts are redacted separately because a secret never spans two of them.
     fn cleaned<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Censor::new(self.redaction).clean(text)
     }
 
-    /// The same of some, which are copied only where one of them is another then.
+    /// Redacts several texts; copies them only if at least one changed.
     fn all_cleaned<'t>(&self, texts: &'t [String]) -> Cow<'t, [String]> {
         let cleaned: Vec<Cow<'_, str>> = texts.iter().map(|it| self.cleaned(it)).collect();
         match cleaned.iter().all(|it| matches!(it, Cow::Borrowed(_))) {

@@ -1,12 +1,12 @@
-//! The gate for everything that leaves the daemon: it knows the privacy mode, makes the only HTTP clients, and sends every
-//! request ([`Outbound::send`]).
+//! Controls all outgoing network traffic of the daemon: enforces the privacy mode, creates the only HTTP clients, and
+//! sends every request ([`Outbound::send`]).
 //!
-//! File content goes to embedding servers on other machines only in mode `cloud_embedding_ok`, questions and excerpts to
-//! language models there also in mode `cloud_reasoning_ok`. Downloads of models send nothing of the user's and happen only
-//! when asked for.
+//! File content goes to embedding servers on other machines only in mode `cloud_embedding_ok`. Questions and excerpts
+//! go to remote language models also in mode `cloud_reasoning_ok`. Model downloads send no user data and happen only on
+//! request.
 //!
-//! Once there is a log ([`keep_log`]), every refusal, every download, and in the modes other than `local_only` every
-//! request is written to it before it goes out; what cannot be written does not go out.
+//! After [`keep_log`], the audit log records every refusal, every download, and, in modes other than `local_only`,
+//! every request. Requests are logged before they are sent; if logging fails, the request is not sent.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -23,48 +23,48 @@ use crate::embed::addresses;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AuditRecord, PrivacyMode};
 
-/// The log of this process. One for all, because there is one gate.
+/// The audit log of this process.
 static LOG: OnceLock<AuditLog> = OnceLock::new();
 
-/// Certificates that servers are trusted by beside those of the system.
+/// CA certificates trusted in addition to the system's.
 static TRUSTED: OnceLock<Vec<Certificate>> = OnceLock::new();
 
-/// Reaching a server takes no longer than this, or it is away.
+/// Timeout for connecting to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Looking the name of a server up takes no longer than this, or it cannot be resolved.
+/// Timeout for resolving a host name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Names that are looked up at the same time.
+/// Limits concurrent DNS lookups.
 static RESOLVING: Semaphore = Semaphore::const_new(8);
 
-/// A server may have to load a model of some gigabytes before its first answer.
+/// Response timeout. A server may have to load a model of several gigabytes before its first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A download that gives nothing for this long is dead.
+/// Read timeout of a download.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The hint for a server that is not there; whoever knows which it is has a better one.
+/// Default hint for an unreachable server. Callers that know the server give a better one.
 pub(crate) const AWAY: &str = "is the server running there?";
 
-/// Model hubs answer with one or two redirects to their storage.
+/// Redirect limit of a download. Model hubs use one or two redirects to their storage.
 const MAX_REDIRECTS: usize = 5;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Texts of files and questions to vectors.
+    /// Embeds file texts and questions.
     Embedding,
-    /// Questions, excerpts and images to a language model.
+    /// Sends questions, excerpts and images to a language model.
     Reasoning,
-    /// Models and libraries, from where the user said.
+    /// Downloads models and libraries from configured sources.
     Download,
-    /// Web pages that the user wants in the index: what is sent is their address.
+    /// Fetches web pages that the user wants indexed. Only their address is sent.
     Page,
 }
 
 impl Purpose {
-    /// Returns the name that the audit log has.
+    /// Returns the name used in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::Embedding => "embedding",
@@ -74,7 +74,7 @@ impl Purpose {
         }
     }
 
-    /// Says whether a privacy mode lets this go to other machines.
+    /// Returns whether a privacy mode allows requests of this purpose to other machines.
     pub fn may_leave(self, mode: PrivacyMode) -> bool {
         match self {
             Purpose::Embedding => mode == PrivacyMode::CloudEmbeddingOk,
@@ -83,7 +83,7 @@ impl Purpose {
         }
     }
 
-    /// The mode that lets it.
+    /// Returns the strictest mode that allows it.
     fn needed(self) -> PrivacyMode {
         match self {
             Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
@@ -93,17 +93,17 @@ impl Purpose {
     }
 }
 
-/// Writes what goes out, from now on, into this log. The first call of a process decides.
+/// Starts logging outgoing requests. Only the first call in a process has an effect.
 pub fn keep_log(log: AuditLog) {
-    // A second log would hide half of the requests from whoever reads the first.
+    // With a second log, the first one would be incomplete.
     let _second = LOG.set(log);
 }
 
-/// Trusts the certificates of a PEM file, beside those of the system, whenever a server embeds or reasons; neither downloads
-/// nor pages of the web. The first call of a process decides.
+/// Trusts the CA certificates of a PEM file, in addition to the system's, for embedding and reasoning servers, but not
+/// for downloads and web pages. Only the first call in a process has an effect.
 ///
 /// # Errors
-/// The file cannot be read, or `InvalidArgument`: it holds no certificate.
+/// The file cannot be read, or it contains no certificate (`InvalidArgument`).
 pub(crate) fn trust(path: &Path) -> Result<()> {
     let _second = TRUSTED.set(certificates(path)?);
     Ok(())
@@ -112,17 +112,17 @@ pub(crate) fn trust(path: &Path) -> Result<()> {
 fn certificates(path: &Path) -> Result<Vec<Certificate>> {
     let wrong = |what: String| {
         Error::invalid(format!("`{}` {what}", path.display()))
-            .hint("VIC_SERVERS_CA names a PEM file with the certificates of who signs your servers'")
+            .hint("set VIC_SERVERS_CA to a PEM file with your CA certificate")
     };
     let pem = std::fs::read(path).at("read", path)?;
     let found =
-        Certificate::from_pem_bundle(&pem).map_err(|error| wrong(format!("is no PEM file: {}", cause(&error))))?;
+        Certificate::from_pem_bundle(&pem).map_err(|error| wrong(format!("is not a PEM file: {}", cause(&error))))?;
     if found.is_empty() {
-        return Err(wrong("holds no certificate".into()));
+        return Err(wrong("contains no certificate".into()));
     }
-    // One that nothing can be checked with is found here, and not with the first request.
+    // Detects unusable certificates now instead of at the first request.
     let tried = trusting(reqwest::Client::builder(), &found).build();
-    tried.map_err(|error| wrong(format!("holds a certificate that cannot be used: {}", cause(&error))))?;
+    tried.map_err(|error| wrong(format!("contains an unusable certificate: {}", cause(&error))))?;
     Ok(found)
 }
 
@@ -130,7 +130,7 @@ fn trusting(builder: reqwest::ClientBuilder, certificates: &[Certificate]) -> re
     certificates.iter().cloned().fold(builder, reqwest::ClientBuilder::add_root_certificate)
 }
 
-/// Writes one line into the log, if there is one.
+/// Appends a record to the audit log, if there is one.
 fn note(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, allowed: bool) -> Result<()> {
     let Some(log) = LOG.get() else { return Ok(()) };
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -138,21 +138,21 @@ fn note(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, al
     log.add(&AuditRecord { time_ms, destination, bytes, purpose: purpose.name().into(), privacy_mode: mode, allowed })
 }
 
-/// Writes down a download that another program makes for us.
+/// Logs a download that another program performs for vic.
 pub(crate) async fn announce_download(url: &str) -> Result<()> {
     let destination = parse(url)?.origin().ascii_serialization();
     let noting = move || note(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
-/// Writes down a text that goes to another program of this machine, in every mode: what that program does with it is out of
-/// our sight.
+/// Logs a text passed to another local program. Logged in every mode, because vic does not control what that program
+/// sends.
 pub(crate) async fn announce_command(program: String, bytes: usize, mode: PrivacyMode) -> Result<()> {
     let noting = move || note(format!("command:{program}"), bytes as u64, Purpose::Reasoning, mode, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
-/// The way out to one server, for one purpose, in one privacy mode.
+/// An HTTP client for one server, purpose and privacy mode.
 pub(crate) struct Outbound {
     client: reqwest::Client,
     purpose: Purpose,
@@ -160,17 +160,17 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// Begins a request.
+    /// Starts a GET request.
     pub(crate) fn get(&self, url: &str) -> reqwest::RequestBuilder {
         self.client.get(url)
     }
 
-    /// Begins a request with a body.
+    /// Starts a POST request.
     pub(crate) fn post(&self, url: &str) -> reqwest::RequestBuilder {
         self.client.post(url)
     }
 
-    /// Sends a request: the one place through which all of them pass.
+    /// Logs and sends a request. All outgoing requests pass through here.
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, SendError> {
         let request = request.build().map_err(SendError::Sent)?;
         let bytes = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
@@ -188,19 +188,19 @@ impl Outbound {
 /// Why a request got no answer.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    /// It could not be written into the log, and did not go out.
+    /// The request could not be logged and was not sent.
     Unlogged(Error),
-    /// It went wrong on its way.
+    /// The request failed in transit.
     Sent(reqwest::Error),
 }
 
 impl SendError {
-    /// Says whether nobody was there to ask.
+    /// Returns whether the connection could not be established.
     pub(crate) fn is_connect(&self) -> bool {
         matches!(self, SendError::Sent(error) if error.is_connect())
     }
 
-    /// The error that names the server.
+    /// Converts this into an error that names the server.
     pub(crate) fn at(self, url: &str) -> Error {
         match self {
             SendError::Unlogged(error) => error,
@@ -212,21 +212,21 @@ impl SendError {
     }
 }
 
-/// Says whether a request for `purpose` may go to `url`: to this machine in every mode, to others as
-/// [`Purpose::may_leave`] says. A host name counts as this machine only when every address it resolves to does.
+/// Checks whether a request for `purpose` may go to `url`. This machine is always allowed; others as
+/// [`Purpose::may_leave`] says. A host name counts as this machine only if all its addresses are loopback addresses.
 ///
 /// # Errors
-/// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] for what is no
-/// http address; [`ErrorCode::Unavailable`] for a name that does not resolve.
+/// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] if `url` is not an
+/// http address; [`ErrorCode::Unavailable`] if the name does not resolve.
 pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
     addresses(&parse(url)?, mode, purpose).map(|_| ())
 }
 
-/// Makes a client for one server. It connects to the addresses that were checked and no others: no proxy, no redirect,
-/// and no second look at the name.
+/// Creates a client for one server. It connects only to the checked addresses: no proxy, no redirects, no second DNS
+/// lookup.
 ///
 /// # Errors
-/// As [`check`], also [`ErrorCode::Unavailable`] for a name that is not resolved in time.
+/// As [`check`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
 pub(crate) async fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
     let trusted = match purpose {
         Purpose::Embedding | Purpose::Reasoning => TRUSTED.get().map(Vec::as_slice).unwrap_or_default(),
@@ -237,9 +237,9 @@ pub(crate) async fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: 
     resolving(&parse(url)?, RESOLVE_TIMEOUT, made).await
 }
 
-/// Runs what looks a name up and reads certificates, which blocks, elsewhere and no longer than this. A name server that is
-/// away holds its thread for longer than that: so few at once that it does not hold all of them, and a server that is on this
-/// machine or has a number does not wait for it.
+/// Runs blocking DNS and certificate work on the blocking pool, with timeout `most`. An unresponsive DNS server blocks
+/// its thread for longer than that, so a semaphore bounds how many threads can hang. Local hosts and IP addresses skip
+/// the semaphore.
 async fn resolving<T: Send + 'static>(
     url: &Url,
     most: Duration,
@@ -275,7 +275,7 @@ fn client_trusting(
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
         let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-            .map_err(|_| Error::invalid("the API key holds characters that no header can carry"))?;
+            .map_err(|_| Error::invalid("the API key contains characters that are invalid in an HTTP header"))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -292,7 +292,7 @@ fn client_trusting(
     Ok(Outbound { client, purpose, mode })
 }
 
-/// Makes the client for downloads that the user has asked for; it follows the proxy settings of the system.
+/// Creates the client for user-requested downloads. It uses the system's proxy settings.
 pub(crate) fn download_client() -> Result<Outbound> {
     let policy = Policy::custom(|attempt| {
         if attempt.previous().len() > MAX_REDIRECTS {
@@ -313,7 +313,7 @@ pub(crate) fn download_client() -> Result<Outbound> {
     Ok(Outbound { client, purpose: Purpose::Download, mode: PrivacyMode::LocalOnly })
 }
 
-/// Says whether a download may come from `url`: https, or a server on this machine.
+/// Checks that a download uses https or comes from this machine.
 pub(crate) fn check_download(url: &str) -> Result<()> {
     let parsed = parse(url)?;
     if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
@@ -322,7 +322,7 @@ pub(crate) fn check_download(url: &str) -> Result<()> {
     Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not encrypted")).hint("use an https address"))
 }
 
-/// Returns the innermost cause of a failed request: the outer ones say no more than that it failed.
+/// Returns the innermost cause of a failed request; the outer errors only say that it failed.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     if let Some(status) = error.status() {
         return format!("the server answered {status}");
@@ -335,14 +335,14 @@ pub(crate) fn cause(error: &reqwest::Error) -> String {
 }
 
 fn parse(url: &str) -> Result<Url> {
-    let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("`{url}` is no address: {error}")))?;
+    let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("`{url}` is not a valid address: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-        return Err(Error::invalid(format!("`{url}` is no http address")).hint("write e.g. http://127.0.0.1:11434"));
+        return Err(Error::invalid(format!("`{url}` is not an http address")).hint("write e.g. http://127.0.0.1:11434"));
     }
     Ok(parsed)
 }
 
-/// The addresses of a server that may be asked; a refusal is written down.
+/// Resolves a server and checks its addresses; logs a refusal.
 fn addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
     checked_addresses(url, mode, purpose).inspect_err(|error| {
         if error.code == ErrorCode::PermissionDenied
@@ -362,7 +362,7 @@ fn checked_addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<V
         )
         .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.needed().name()))
     };
-    // A name that is plainly elsewhere is not even asked of the name server.
+    // A host that is clearly remote is refused without a DNS lookup.
     let local_only = !purpose.may_leave(mode);
     if local_only && !may_be_local(url) {
         return Err(refused());
@@ -379,7 +379,7 @@ fn checked_addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<V
     Ok(addresses)
 }
 
-/// Local are loopback addresses, `localhost` and the names below it.
+/// Returns whether the host is a loopback address, `localhost`, or a name below `localhost`.
 fn may_be_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     match host.parse::<std::net::IpAddr>() {

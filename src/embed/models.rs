@@ -1,8 +1,8 @@
-//! The models on disk: which there are, where they lie, and how they get there.
+//! The model files on disk: lists, locates, verifies and downloads them.
 //!
-//! Layout: `<models directory>/<model>/<file>`, native libraries in `<models directory>/lib/`. The first directory is
-//! written to, all are searched. A file appears under its name only after its checksum matched. Nothing here downloads
-//! unless [`ModelStore::pull`] is called.
+//! Layout: `<models directory>/<model>/<file>`, native libraries in `<models directory>/lib/`. Only the first directory
+//! is written; all are searched. A file gets its final name only after its checksum matched. Only [`ModelStore::pull`]
+//! downloads.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,14 +20,14 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 /// Name of a user's own catalog in a models directory.
 const OWN_CATALOG: &str = "catalog.toml";
 
-/// How far a download is.
+/// Progress of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The file being fetched, or what is done with it.
+    /// The file being downloaded, or the current step.
     pub file: String,
     /// Bytes so far.
     pub done: u64,
-    /// Bytes in all, when known.
+    /// Total bytes, if known.
     pub total: Option<u64>,
 }
 
@@ -36,21 +36,21 @@ pub struct Progress {
 pub struct ModelInfo {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: ModelKind,
     /// SPDX identifier of its licence.
     pub licence: String,
     /// Length of its vectors; absent for libraries.
     pub dimension: Option<usize>,
-    /// Whether all its files are there.
+    /// Whether all its files are present.
     pub present: bool,
-    /// Folder of its files, or where they would go.
+    /// Folder of its files, or the folder for a future download.
     pub path: PathBuf,
-    /// Bytes of its files.
+    /// Total size of its files in bytes.
     pub bytes: u64,
 }
 
-/// The models directories and the catalog of what may lie in them.
+/// The models directories and their catalog.
 #[derive(Clone, Debug)]
 pub struct ModelStore {
     dirs: Vec<PathBuf>,
@@ -58,22 +58,22 @@ pub struct ModelStore {
 }
 
 impl ModelStore {
-    /// Makes a store over `dirs`: the first is written to, all are searched, first to last.
+    /// Creates a store over `dirs`. Only the first is written; all are searched in order.
     pub fn new(dirs: Vec<PathBuf>) -> ModelStore {
         ModelStore { dirs, index_url: crate::embed::fetch::PACKAGE_INDEX.to_string() }
     }
 
-    /// Fetches packages from another index than the public one.
+    /// Replaces the public package index.
     #[cfg(test)]
     pub(crate) fn with_package_index(mut self, url: impl Into<String>) -> ModelStore {
         self.index_url = url.into();
         self
     }
 
-    /// Returns every entry of the catalog, the user's own included.
+    /// Returns all entries of the catalog, including the user's own.
     ///
     /// # Errors
-    /// A `catalog.toml` in a models directory cannot be read or understood.
+    /// A `catalog.toml` in a models directory cannot be read or parsed.
     pub fn entries(&self) -> Result<Vec<ModelEntry>> {
         let mut entries = entry::built_in()?;
         for dir in self.dirs.iter().rev() {
@@ -102,7 +102,7 @@ impl ModelStore {
             .hint(format!("known are {}; add your own to `{OWN_CATALOG}` in the models directory", known.join(", "))))
     }
 
-    /// Lists every entry and whether it is there.
+    /// Lists all entries and whether each is present.
     ///
     /// # Errors
     /// As [`ModelStore::entries`].
@@ -140,11 +140,11 @@ impl ModelStore {
         })
     }
 
-    /// Returns the path of a native library (`onnxruntime` or `pdfium`), whatever this system calls the file.
+    /// Returns the path of a native library (`onnxruntime` or `pdfium`); the file name depends on the platform.
     ///
     /// # Errors
-    /// [`ErrorCode::NotFound`] with the command that fetches it; [`ErrorCode::FailedPrecondition`] when the catalog has
-    /// none for this system.
+    /// [`ErrorCode::NotFound`] with the command that fetches it; [`ErrorCode::FailedPrecondition`] if the catalog has
+    /// none for this platform.
     pub fn library(&self, name: &str) -> Result<PathBuf> {
         let entry = self.entry(name)?;
         let Some(file) = entry.platform_files().next() else { return Err(no_file_for_platform(name)) };
@@ -154,7 +154,7 @@ impl ModelStore {
     /// Checks the files of a model against their checksums.
     ///
     /// # Errors
-    /// [`ErrorCode::NotFound`] for a missing file, [`ErrorCode::DataLoss`] for one that is not as it should be.
+    /// [`ErrorCode::NotFound`] for a missing file, [`ErrorCode::DataLoss`] for a wrong checksum.
     pub fn verify(&self, name: &str) -> Result<()> {
         let entry = self.entry(name)?;
         for file in entry.platform_files() {
@@ -163,11 +163,11 @@ impl ModelStore {
         Ok(())
     }
 
-    /// Fetches what is missing or damaged of a model into the first directory, checks it and makes the model ready.
+    /// Downloads the missing or damaged files of a model into the first directory, verifies them, and prepares the model.
     ///
     /// # Errors
-    /// [`ErrorCode::Unavailable`] when no source can be reached, [`ErrorCode::DataLoss`] when what came has the wrong
-    /// checksum (it is then not installed), or a full disk.
+    /// [`ErrorCode::Unavailable`] if no source can be reached; [`ErrorCode::DataLoss`] if a downloaded file has the
+    /// wrong checksum (it is then not installed); a full disk.
     pub async fn pull(&self, name: &str, progress: impl Fn(Progress) + Send + Sync) -> Result<()> {
         let entry = self.entry(name)?;
         let files: Vec<ModelFile> = entry.platform_files().cloned().collect();
@@ -195,19 +195,19 @@ impl ModelStore {
         Ok(())
     }
 
-    /// Writes the graph of a model, and compares it with the model in floating point.
+    /// Writes the graph of a model and compares its int8 vectors with fp32 vectors.
     async fn prepare(&self, entry: ModelEntry, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<()> {
         let say = |step: String| progress(Progress { file: step, done: 0, total: None });
         say("preparing the graph".into());
         let (store, prepared) = (self.clone(), entry.clone());
         blocking(move || onnx::prepare(&store, &prepared)).await?;
         if let Err(error) = self.library("onnxruntime") {
-            say(format!("not compared with floating point: {error}"));
+            say(format!("int8 not compared with fp32: {error}"));
             return Ok(());
         }
         let store = self.clone();
         if let Some(cosine) = blocking(move || onnx::closeness(&store, &entry)).await? {
-            say(format!("in eight bits as in floating point: mean cosine {cosine:.4}"));
+            say(format!("int8 matches fp32: mean cosine {cosine:.4}"));
         }
         Ok(())
     }
@@ -233,23 +233,23 @@ impl ModelStore {
             };
             match outcome {
                 Ok(()) => return Ok(()),
-                // A wrong checksum is the graver news: a later source that is merely away must not hide it.
+                // A wrong checksum is more serious; an unreachable later source must not hide it.
                 Err(error) if last.code == ErrorCode::DataLoss => tracing::warn!(%error, source, "source failed"),
                 Err(error) => last = error,
             }
         }
         if last.hint.is_none() {
-            last = last.hint(format!("try `vic models pull {name}` again when the network is there"));
+            last = last.hint(format!("try `vic models pull {name}` again when the network is available"));
         }
         Err(last)
     }
 
-    /// Returns the first place of a file of that entry.
+    /// Returns the path of an entry's file in the first directory that has it.
     pub(crate) fn find(&self, entry: &ModelEntry, file: &str) -> Option<PathBuf> {
         self.dirs.iter().map(|dir| dir.join(entry.folder()).join(file)).find(|path| path.is_file())
     }
 
-    /// Returns the directory that is written to.
+    /// Returns the directory for downloads.
     pub(crate) fn first(&self) -> &Path {
         self.dirs.first().map_or(Path::new("."), PathBuf::as_path)
     }
@@ -265,7 +265,7 @@ fn no_file_for_platform(name: &str) -> Error {
         .hint(format!("add one to `{OWN_CATALOG}` in the models directory"))
 }
 
-/// Puts a fetched file in its place, unless its checksum is wrong.
+/// Verifies the checksum of a downloaded file and moves it into place.
 fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<()> {
     let got = sha256(temporary.path())?;
     check_sum(&file.name, file, &got)?;
@@ -275,7 +275,7 @@ fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<
     Ok(())
 }
 
-/// Temporary files are private; models are for everyone who may read the directory.
+/// Makes a file world-readable: temporary files are private, but models are shared.
 pub(crate) fn make_readable(file: &File) -> std::io::Result<()> {
     #[cfg(unix)]
     {
@@ -317,7 +317,7 @@ fn sha256(path: &Path) -> Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Runs work that reads, hashes or builds for longer than an async task may.
+/// Runs blocking work on the blocking pool.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(Error::internal)?
 }

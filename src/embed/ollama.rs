@@ -1,7 +1,6 @@
 //! An Ollama server: `POST /api/embed`.
 //!
-//! Models that the server itself passes on to a cloud service count as leaving the machine, although the address is
-//! local.
+//! A model that the server forwards to a cloud service counts as remote, although the address is local.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -23,17 +22,17 @@ pub(crate) struct Ollama {
     client: Outbound,
     base: String,
     model: String,
-    /// Tokens of context that it is to have.
+    /// Context size in tokens to request.
     context: Option<u32>,
 }
 
 #[derive(Deserialize)]
 struct EmbedAnswer {
-    // Ollama writes what is not a number as null.
+    // Ollama encodes NaN as null.
     embeddings: Vec<Vec<Option<f32>>>,
 }
 
-/// The models of the server.
+/// The model list of the server.
 #[derive(Deserialize)]
 struct TagsAnswer {
     models: Vec<Tag>,
@@ -45,8 +44,8 @@ struct Tag {
     digest: String,
 }
 
-/// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors and the digest
-/// of its weights.
+/// Connects, checks that the model is local if the privacy mode requires it, and determines the length of its vectors
+/// and the digest of its weights.
 pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Served<Ollama>> {
     let key = config.ollama_key.as_deref();
     let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
@@ -68,10 +67,10 @@ impl Ollama {
         }
     }
 
-    /// Returns the digest of the model's files; none from servers that only speak like Ollama.
+    /// Returns the digest of the model's files; `None` from servers that only imitate the Ollama API.
     ///
     /// # Errors
-    /// The server cannot be reached or is busy: that must not look like another model.
+    /// The server is unreachable or busy. That must not look like another model.
     async fn digest(&self) -> Result<Option<String>> {
         let answer: TagsAnswer = match remote::get(&self.client, &remote::endpoint(&self.base, "api/tags")).await {
             Ok(answer) => answer,
@@ -109,7 +108,7 @@ impl Wire for Ollama {
         }
     }
 
-    /// The digest, or else the address: another server then counts as another model.
+    /// Returns the digest, or else the address: another server then counts as another model.
     async fn weights(&self) -> Result<String> {
         Ok(self.digest().await?.unwrap_or_else(|| self.base.trim_end_matches('/').to_owned()))
     }

@@ -1,4 +1,4 @@
-//! An OpenAI-compatible server: `POST /v1/embeddings`, vectors as base64 or as lists of numbers.
+//! An OpenAI-compatible server: `POST /v1/embeddings`, with vectors as base64 or as number lists.
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -33,7 +33,7 @@ struct Item {
     embedding: Numbers,
 }
 
-/// Servers that do not know `encoding_format` answer with numbers whatever was asked.
+/// Servers without support for `encoding_format` return number lists.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {
@@ -41,12 +41,12 @@ enum Numbers {
     List(Vec<Option<f32>>),
 }
 
-/// Connects and finds the length of the model's vectors.
+/// Connects and determines the length of the model's vectors.
 pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Served<OpenAi>> {
     let key = config.openai_key.as_deref();
     let client = egress::client(&config.openai_url, mode, Purpose::Embedding, key).await?;
     let base = config.openai_url.trim_end_matches('/');
-    // People give the address with and without the version.
+    // Users configure the address with or without `/v1`.
     let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
     Served::probe(OpenAi { client, url, model: config.model.clone() }, "openai", &config.model).await
 }
@@ -73,7 +73,7 @@ impl Numbers {
             Numbers::List(numbers) => Ok(numbers.into_iter().map(|it| it.unwrap_or(f32::NAN)).collect()),
             Numbers::Base64(text) => {
                 let bytes = decode_base64(&text).filter(|it| it.len() % 4 == 0).ok_or_else(|| {
-                    Failure::Content(Error::new(ErrorCode::Unavailable, "the server gave a vector that is no base64"))
+                    Failure::Content(Error::new(ErrorCode::Unavailable, "the server returned invalid base64"))
                 })?;
                 let numbers = bytes.chunks_exact(4).map(|it| f32::from_le_bytes([it[0], it[1], it[2], it[3]]));
                 Ok(numbers.collect())

@@ -1,5 +1,5 @@
-//! What the two kinds of embedding server have in common: batches of texts of like length, sending with patience, finding
-//! the text that spoils a batch, and checking what comes back. The wire formats are in [`crate::embed::ollama`] and
+//! Shared client code of the two kinds of embedding server: batches texts of similar length, retries busy servers,
+//! isolates the text that fails a batch, and checks the answer. The wire formats are in [`crate::embed::ollama`] and
 //! [`crate::embed::openai`], the embedder over either in [`crate::embed::served`].
 
 use std::ops::Range;
@@ -16,65 +16,65 @@ use crate::embed::tokens::cut;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
-/// Tokens in one request, each text counted as long as the longest of it, because many servers pad. By the estimate of
-/// [`crate::embed::tokens::Estimate`]: servers do not show their tokenizer. Sixteen texts of full length: a second or so
-/// for a server without a graphics card, so that a failure costs little and a busy server is not held up.
+/// Token budget of one request. Each text counts as long as the longest in the request, because many servers pad. The counts
+/// come from [`crate::embed::tokens::Estimate`], because servers do not expose their tokenizer. Sixteen full-length texts
+/// take a server without a graphics card about a second, so a failure costs little and other clients do not wait long.
 const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
 
-/// Texts in one request, however short: common servers take no more than so many.
+/// Maximum texts in one request: common servers accept no more.
 pub(crate) const BATCH_TEXTS: usize = 64;
 
-/// Requests under way for one call: the next batch is on its way while the server computes. Servers queue what they do
-/// not compute side by side.
+/// Concurrent requests of one call: the next batch is in transit while the server computes. Servers queue requests that
+/// they cannot run in parallel.
 pub(crate) const REQUESTS_AT_ONCE: usize = 2;
 
-/// Longest text in tokens that is sent: every common embedding model takes it, and the count is an estimate.
+/// Longest text in tokens. Every common embedding model accepts it; the count is an estimate.
 pub(crate) const MAX_TOKENS: usize = 512;
 
-/// How often a request is sent at most when the server is busy and nobody waits.
+/// Attempts while the server is busy, for background requests.
 pub(crate) const TRIES: u32 = 5;
 
-/// Bytes of an answer: of as many texts as a request has, with vectors ten times as long as any model's.
+/// Maximum bytes of an answer: a full request with vectors ten times as long as any model's.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// Bytes of a refusal that are read; more tells nobody more.
+/// Bytes of an error response that are read.
 const MOST_REFUSAL_BYTES: usize = 64 << 10;
 
-/// Characters of what a server says that are passed on, and of what is wrong with it.
+/// Maximum characters of a server's message, or of a parse error, in an error text.
 const MOST_TOLD: usize = 300;
 
-/// A server that asks for more is as good as away.
+/// Upper bound on the delay that a server may request with `retry-after`.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
-/// Wait before the first repetition; it doubles each time.
+/// Backoff before the first retry; it doubles with each retry.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// A text that every model can embed.
 pub(crate) const PROBE: &str = "probe";
 
-/// A server that embeds.
+/// The wire protocol of an embedding server.
 #[async_trait::async_trait]
 pub(crate) trait Wire: Send + Sync {
-    /// Embeds one batch with one request (repeated when the server is busy).
+    /// Embeds one batch with one request, retried while the server is busy.
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure>;
 
-    /// What tells two models of the same name apart, for [`fingerprint`].
+    /// Returns what distinguishes two models of the same name, for [`fingerprint`].
     ///
     /// # Errors
-    /// The server cannot say it now; that must not look like another model.
+    /// The server cannot report it now. That must not look like another model.
     async fn weights(&self) -> Result<String>;
 }
 
 /// Why a batch failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something in the batch; smaller batches may pass.
+    /// The server rejected the content; smaller batches may succeed.
     Content(Error),
-    /// The server or the request as such.
+    /// The server or the request as a whole failed.
     Request(Error),
 }
 
-/// Posts JSON and reads JSON; repeats with growing waits while the server is busy.
+/// Posts JSON and returns the parsed JSON answer; retries with exponential backoff while the server is busy.
 pub(crate) async fn post<T: DeserializeOwned>(
     client: &Outbound,
     url: &str,
@@ -83,7 +83,7 @@ pub(crate) async fn post<T: DeserializeOwned>(
     exchange(client, client.post(url).json(body), url, TRIES).await
 }
 
-/// As [`post`], for whoever waits for the answer: a busy server is not asked again.
+/// As [`post`], without retries, for interactive requests.
 pub(crate) async fn post_once<T: DeserializeOwned>(
     client: &Outbound,
     url: &str,
@@ -92,7 +92,7 @@ pub(crate) async fn post_once<T: DeserializeOwned>(
     exchange(client, client.post(url).json(body), url, 1).await
 }
 
-/// Reads JSON, as patiently as [`post`].
+/// Gets JSON, with the retries of [`post`].
 pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
     exchange(client, client.get(url), url, TRIES).await
 }
@@ -106,12 +106,12 @@ async fn exchange<T: DeserializeOwned>(
     let mut wait = FIRST_WAIT;
     let mut attempt = 1;
     loop {
-        let outcome = client.send(request.try_clone().expect("no body here is a stream")).await;
+        let outcome = client.send(request.try_clone().expect("request bodies are never streams")).await;
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
                 let read = async {
                     let body = answer(response).await?;
-                    // It holds the value that does not fit, however long that is.
+                    // The message quotes the offending value, which may be long.
                     serde_json::from_slice(&body)
                         .map_err(|error| error.to_string().chars().take(MOST_TOLD).collect::<String>())
                 };
@@ -140,12 +140,12 @@ async fn exchange<T: DeserializeOwned>(
     }
 }
 
-/// Reads a whole answer, unless it is longer than any that a server gives at once; else says why not.
+/// Reads a response body, or says why not. Bodies over the size limit are rejected.
 pub(crate) async fn answer(response: Response) -> Result<Vec<u8>, String> {
     body(response, MOST_ANSWER_BYTES).await
 }
 
-/// Reads a whole answer, unless it is longer than it may be; else says why not.
+/// Reads a response body of up to `most` bytes, or says why not.
 async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.map_err(|error| egress::cause(&error))? {
@@ -161,14 +161,14 @@ fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY)
 }
 
-/// Says whether an answer that is no success is about the content or about the request.
+/// Classifies an error response: caused by the content, or by the request as a whole.
 fn explain(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
     let error = refusal(url, status, headers, body);
     if error.code == ErrorCode::FailedPrecondition { Failure::Content(error) } else { Failure::Request(error) }
 }
 
-/// Turns an answer that is no success into an error; the message is the server's own, and so is the wait before another
-/// try. What the server cannot do with this content is a [`ErrorCode::FailedPrecondition`].
+/// Converts an error response into an error with the server's own message and retry delay. Content that the server
+/// cannot process is a [`ErrorCode::FailedPrecondition`].
 pub(crate) fn refusal(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Error {
     let body = serde_json::from_str(body).unwrap_or_else(|_| serde_json::Value::from(body));
     let wait = wait_in_headers(headers).or_else(|| wait_in(&body));
@@ -194,8 +194,8 @@ fn coded(url: &str, status: StatusCode, said: &str) -> Error {
     }
 }
 
-/// Where an Ollama server passes a model on to, if it does not run it itself. Asked at most so many times while the server
-/// is busy.
+/// Returns the remote host to which an Ollama server forwards a model, if any. Makes up to `tries` attempts while the
+/// server is busy.
 pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str, tries: u32) -> Result<Option<String>> {
     let url = endpoint(base, "api/show");
     let request = client.post(&url).json(&serde_json::json!({ "model": model }));
@@ -208,7 +208,7 @@ pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str, tries:
     Ok(place.map(String::from))
 }
 
-/// The refusal of a model that is passed on.
+/// Returns the error for a model that is forwarded to a remote host.
 pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
     Error::new(
         ErrorCode::PermissionDenied,
@@ -217,7 +217,7 @@ pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
     .hint("choose a model that runs on this machine")
 }
 
-/// The wait that headers ask for: in milliseconds, in seconds, or up to a date.
+/// Returns the delay that headers request: in milliseconds, in seconds, or until a date.
 fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(wait) = text("retry-after-ms").and_then(|it| it.parse().ok()) {
@@ -228,20 +228,20 @@ fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         Err(_) => {
             let until = chrono::DateTime::parse_from_rfc2822(asked).ok()?;
-            // One that has passed is no wait.
+            // A date in the past means no delay.
             until.signed_duration_since(chrono::Utc::now()).to_std().unwrap_or_default()
         }
     };
     Some(wait.min(LONGEST_WAIT))
 }
 
-/// The wait that the JSON of an error asks for.
+/// Returns the delay that the JSON of an error requests.
 pub(crate) fn wait_in(body: &serde_json::Value) -> Option<Duration> {
     let wait = [&body["retry_after_ms"], &body["error"]["retry_after_ms"]].into_iter().find_map(|it| it.as_u64())?;
     Some(Duration::from_millis(wait).min(LONGEST_WAIT))
 }
 
-/// Both servers put their message into `error`: as a text, or as an object with a `message`.
+/// Extracts the error message. Both kinds of server put it into `error`: as a string, or as an object with a `message`.
 fn error_text(body: &serde_json::Value) -> String {
     let error = &body["error"];
     let said = error.as_str().or_else(|| error["message"].as_str()).or_else(|| body.as_str());
@@ -249,8 +249,8 @@ fn error_text(body: &serde_json::Value) -> String {
     text.trim().chars().take(MOST_TOLD).collect()
 }
 
-/// Embeds any number of texts, each cut at what `tokens` says a text may have; gives the vectors in the order of the
-/// texts. When a batch fails because of what is in it, halves find the text at fault: one bad text fails a whole request.
+/// Embeds any number of texts, each truncated to the limit of `tokens`, and returns the vectors in the order of the
+/// texts. One bad text fails a whole request, so a failed batch is bisected to find it.
 pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn TokenCounter) -> Result<Vec<Vector>> {
     let batches = Batches::new(texts, tokens);
     let mut vectors = vec![Vector::new(); texts.len()];
@@ -265,13 +265,12 @@ pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn To
     Ok(vectors)
 }
 
-/// Texts in batches of like length.
+/// Texts grouped into batches of similar length.
 struct Batches {
-    /// Cut, the longest first: a request that is too large for the server fails at once, and not after all others.
+    /// Truncated, longest first: a request too large for the server then fails first instead of last.
     texts: Vec<String>,
-    /// The place of each in the order of the caller.
+    /// The position of each text in the caller's order.
     places: Vec<usize>,
-    /// The batches.
     ranges: Vec<Range<usize>>,
 }
 
@@ -305,7 +304,7 @@ impl Batches {
     }
 }
 
-/// Embeds one batch; gives each vector with the place of its text.
+/// Embeds one batch and returns each vector with the position of its text.
 async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) -> Result<Vec<(usize, Vector)>> {
     let mut vectors = Vec::with_capacity(whole.len());
     let mut waiting = vec![whole];
@@ -318,7 +317,7 @@ async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) ->
                 ask_of_any_text(wire, &batches.texts[start], &error).await?;
                 let (number, all) = (batches.places[start] + 1, batches.texts.len());
                 let message = format!("text {number} of {all} cannot be embedded: {error}");
-                // The code that tells the caller that it is this text, and that the others can go on.
+                // This code tells the caller that only this text failed and the others can proceed.
                 return Err(Error { code: ErrorCode::InvalidArgument, message, ..error });
             }
             Err(Failure::Content(_)) => {
@@ -331,10 +330,11 @@ async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) ->
     Ok(vectors)
 }
 
-/// Before a text is said to be at fault: a server that has no model loaded, or runs out of memory, answers all texts alike.
+/// Checks that the server can embed at all before a text is blamed. A server without a loaded model, or out of memory,
+/// rejects every text.
 ///
 /// # Errors
-/// The server cannot embed a text that every model can ([`ErrorCode::Unavailable`]).
+/// The server cannot embed [`PROBE`] ([`ErrorCode::Unavailable`]).
 async fn ask_of_any_text(wire: &dyn Wire, text: &str, said: &Error) -> Result<()> {
     if text == PROBE {
         return Ok(());
@@ -343,43 +343,43 @@ async fn ask_of_any_text(wire: &dyn Wire, text: &str, said: &Error) -> Result<()
         Ok(_) => Ok(()),
         Err(Failure::Request(error)) => Err(error),
         Err(Failure::Content(_)) => {
-            let text = format!("the embedding server embeds nothing: {}", said.message);
+            let text = format!("the embedding server rejects every text: {}", said.message);
             Err(Error::new(ErrorCode::Unavailable, text)
-                .hint("look at the server: is the model loaded, is there memory?"))
+                .hint("check the server: is the model loaded, is there enough memory?"))
         }
     }
 }
 
-/// Checks number, length and finiteness, and normalises: not every server does.
+/// Checks the number of vectors, normalises them (not every server does), and rejects zero or non-finite norms.
 fn normalised(mut vectors: Vec<Vector>, count: usize) -> Result<Vec<Vector>, Failure> {
     let broken = |text: &str| Failure::Content(Error::new(ErrorCode::FailedPrecondition, text));
     if vectors.len() != count {
-        return Err(broken("the server gave another number of vectors than texts"));
+        return Err(broken("the server returned a different number of vectors than texts"));
     }
     for vector in &mut vectors {
         let norm = vector.iter().map(|it| it * it).sum::<f32>().sqrt();
         if !norm.is_finite() || norm == 0.0 {
-            return Err(broken("the server gave a vector without a length"));
+            return Err(broken("the server returned a vector with a zero or non-finite norm"));
         }
         vector.iter_mut().for_each(|it| *it /= norm);
     }
     Ok(vectors)
 }
 
-/// Checks that every vector has the length that the probe had.
+/// Checks that every vector is as long as that of the probe.
 pub(crate) fn check_dimension(vectors: &[Vector], dimension: usize) -> Result<()> {
     match vectors.iter().find(|it| it.len() != dimension) {
         None => Ok(()),
         Some(odd) => Err(Error::new(
             ErrorCode::FailedPrecondition,
-            format!("the server gave a vector of {} numbers instead of {dimension}", odd.len()),
+            format!("the server returned a vector of {} numbers instead of {dimension}", odd.len()),
         )
-        .hint("the model was changed on the server: restart vicd and index again")),
+        .hint("the model on the server has changed: restart vicd and index again")),
     }
 }
 
-/// Identifies a server's model. `weights` is what tells two models of the same name apart: the digest of the model where
-/// the server gives one, else the address of the server, so that another server counts as another model.
+/// Identifies a server's model. `weights` distinguishes models of the same name: the model's digest if the server
+/// reports one, otherwise the server's address, so that another server counts as another model.
 pub(crate) fn fingerprint(backend: &str, model: &str, weights: &str, dimension: usize) -> String {
     let all = format!("{backend}\0{model}\0{weights}\0{dimension}");
     blake3::hash(all.as_bytes()).to_hex()[..32].to_string()

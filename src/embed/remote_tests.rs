@@ -1,4 +1,4 @@
-//! Ollama and OpenAI-compatible servers that answer as the real ones do, errors included.
+//! Fake Ollama and OpenAI-compatible servers that answer like the real ones, errors included.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,19 +15,19 @@ use crate::embed::{Embedder, open_server, remote};
 use crate::error::{ErrorCode, Result};
 use crate::model::{PrivacyMode, Redaction};
 
-/// What the server was asked.
+/// A request to the fake server.
 pub(super) struct Request {
     pub(super) path: String,
     pub(super) head: String,
     pub(super) body: Value,
 }
 
-/// What it answers.
+/// Its response.
 pub(super) struct Reply {
     status: u16,
     head: String,
     body: Vec<u8>,
-    /// How long it is waited for.
+    /// Delay before the response.
     wait: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Reply {
     }
 }
 
-/// Starts a server on a free port of this machine and returns its address; it ends with the test.
+/// Starts a server on a free local port and returns its address; it stops with the test.
 pub(super) async fn serve(answer: impl Fn(Request) -> Reply + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -104,7 +104,7 @@ async fn open_ollama(url: &str, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> 
     open_server(&config(EmbedBackend::Ollama, url), mode).await
 }
 
-/// Texts of the request; the vector of a text is its length and 1, not normalised.
+/// Returns the texts of a request. The vector of a text is its length and 1, not normalised.
 fn inputs(request: &Request) -> Vec<String> {
     request.body["input"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_string()).collect()
 }
@@ -135,10 +135,10 @@ fn first(vector: &[f32]) -> f32 {
 }
 
 #[tokio::test]
-async fn ollama_gives_one_normalised_vector_for_each_text_in_order() {
+async fn ollama_vectors_are_normalised_and_in_order() {
     let model = open_ollama(&serve(|it| ollama(&it)).await, PrivacyMode::LocalOnly).await.unwrap();
     assert_eq!((model.dimension(), model.name()), (2, "m (ollama)"));
-    // Neither sorted nor the other way round.
+    // Neither ascending nor descending.
     let lengths: Vec<usize> = (0..remote::BATCH_TEXTS * 2 + 5).map(|it| it * 37 % 133 + 1).collect();
     let texts: Vec<String> = lengths.iter().map(|it| "x".repeat(*it)).collect();
     let vectors = model.embed_documents(&texts).await.unwrap();
@@ -148,7 +148,7 @@ async fn ollama_gives_one_normalised_vector_for_each_text_in_order() {
 }
 
 #[tokio::test]
-async fn a_server_is_sent_no_keys_unless_the_owner_says_so() {
+async fn secrets_are_redacted_before_sending_unless_disabled() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let address = serve(move |it| {
@@ -173,8 +173,8 @@ async fn a_server_is_sent_no_keys_unless_the_owner_says_so() {
     }
 }
 
-/// Embeds texts of so many words each; returns the numbers of words of the texts of every request, and how many requests
-/// were under way at the same time.
+/// Embeds texts with these word counts. Returns the word counts in each request, and the peak number of concurrent
+/// requests.
 async fn requests_for(words: impl Iterator<Item = usize>) -> (Vec<Vec<usize>>, usize) {
     let (seen, now, most) = (Arc::new(Mutex::new(Vec::new())), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let (log, peak) = (seen.clone(), most.clone());
@@ -197,7 +197,7 @@ async fn requests_for(words: impl Iterator<Item = usize>) -> (Vec<Vec<usize>>, u
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
-async fn requests_hold_texts_of_like_length_within_a_budget_of_tokens() {
+async fn requests_group_similar_lengths_within_token_budget() {
     let (requests, at_once) = requests_for((0..200).map(|it| it * 77 % 200 + 1)).await;
     for lengths in &requests {
         assert!(lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
@@ -205,13 +205,13 @@ async fn requests_hold_texts_of_like_length_within_a_budget_of_tokens() {
     }
     let mut spans: Vec<(usize, usize)> = requests.iter().map(|it| (it[0], it[it.len() - 1])).collect();
     spans.sort_by(|a, b| b.cmp(a));
-    assert!(spans.windows(2).all(|it| it[0].1 >= it[1].0), "a text went with others than its like: {spans:?}");
+    assert!(spans.windows(2).all(|it| it[0].1 >= it[1].0), "a request mixes lengths: {spans:?}");
     assert!(spans.len() < 10, "more requests than needed: {spans:?}");
     assert_eq!(at_once, 2);
 }
 
 #[tokio::test]
-async fn many_short_texts_and_few_long_ones_bound_a_request() {
+async fn request_size_is_bounded_by_texts_and_tokens() {
     let sizes = |requests: (Vec<Vec<usize>>, usize)| {
         let mut sizes: Vec<usize> = requests.0.iter().map(Vec::len).collect();
         sizes.sort_unstable();
@@ -226,7 +226,7 @@ async fn fingerprint(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn another_model_under_the_same_name_has_another_fingerprint() {
+async fn changed_digest_changes_fingerprint() {
     let digest = Arc::new(Mutex::new("sha256:1"));
     let shown = digest.clone();
     let address = serve(move |it| match it.path.as_str() {
@@ -244,7 +244,7 @@ async fn another_model_under_the_same_name_has_another_fingerprint() {
 }
 
 #[tokio::test]
-async fn the_same_model_on_another_ollama_has_the_same_fingerprint_and_without_digest_another() {
+async fn fingerprint_uses_digest_or_else_server_address() {
     let with_digest = |it: Request| match it.path.as_str() {
         "/api/tags" => Reply::json(&json!({ "models": [{ "name": "m", "digest": "sha256:1" }] })),
         _ => ollama(&it),
@@ -256,7 +256,7 @@ async fn the_same_model_on_another_ollama_has_the_same_fingerprint_and_without_d
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_tell_the_digest_for_the_moment_is_no_other_model() {
+async fn unavailable_digest_is_error_not_new_model() {
     let broken = |it: Request| match it.path.as_str() {
         "/api/tags" => Reply::error(503, "busy"),
         _ => ollama(&it),
@@ -266,7 +266,7 @@ async fn a_server_that_cannot_tell_the_digest_for_the_moment_is_no_other_model()
 }
 
 #[tokio::test]
-async fn the_text_that_spoils_a_batch_is_found() {
+async fn failing_text_in_batch_is_found() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counter = requests.clone();
     let address = serve(move |it| {
@@ -283,7 +283,7 @@ async fn the_text_that_spoils_a_batch_is_found() {
 }
 
 #[tokio::test]
-async fn a_server_that_embeds_nothing_any_more_is_at_fault_and_no_text() {
+async fn server_rejecting_every_text_is_unavailable() {
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_broken = broken.clone();
     let address = serve(move |it| match it.path.as_str() {
@@ -298,7 +298,7 @@ async fn a_server_that_embeds_nothing_any_more_is_at_fault_and_no_text() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again() {
+async fn busy_server_is_retried() {
     let left = AtomicUsize::new(2);
     let busy = move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
     let address = serve(move |it| match it.path.as_str() {
@@ -309,14 +309,14 @@ async fn a_busy_server_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_missing_on_the_server_has_a_cure() {
+async fn missing_ollama_model_hints_pull_command() {
     let address = serve(|_| Reply::error(404, "model 'm' not found")).await;
     let error = open_ollama(&address, PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::NotFound, Some("run `ollama pull m`")));
 }
 
 #[tokio::test]
-async fn a_cloud_model_behind_a_local_ollama_counts_as_leaving_the_machine() {
+async fn cloud_model_behind_local_ollama_counts_as_remote() {
     let cloud = |it: Request| match it.path.as_str() {
         "/api/show" => Reply::json(&json!({ "remote_model": "m", "remote_host": "https://ollama.com:443" })),
         _ => ollama(&it),
@@ -329,20 +329,20 @@ async fn a_cloud_model_behind_a_local_ollama_counts_as_leaving_the_machine() {
 }
 
 #[tokio::test]
-async fn a_server_elsewhere_is_refused_before_anything_is_sent() {
+async fn remote_server_is_refused_before_sending() {
     let error = open_ollama("http://192.0.2.1:11434", PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::PermissionDenied);
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_not_taken_in() {
+async fn oversized_answer_is_rejected() {
     let address = serve(|_| Reply::ok(&vec![b' '; (64 << 20) + 1])).await;
     let error = open_ollama(&address, PrivacyMode::LocalOnly).await.err().unwrap();
     assert!(error.message.contains("longer than 65536 KiB"), "{error}");
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let address =
         serve(|_| Reply { status: 307, head: "location: http://192.0.2.1/api/embed\r\n".into(), ..Reply::ok(b"") });
     let error = open_ollama(&address.await, PrivacyMode::LocalOnly).await.err().unwrap();
@@ -359,13 +359,13 @@ fn openai(request: &Request, as_base64: bool) -> Reply {
         let embedding = if as_base64 { json!(STANDARD.encode(&bytes)) } else { json!(numbers) };
         json!({ "object": "embedding", "index": index, "embedding": embedding })
     };
-    // The order of the answer is not promised.
+    // The API does not guarantee the order of the answer.
     let data: Vec<Value> = inputs(request).iter().enumerate().rev().map(item).collect();
     Reply::json(&json!({ "object": "list", "data": data, "model": "m", "usage": { "total_tokens": 1 } }))
 }
 
 #[tokio::test]
-async fn openai_answers_are_read_as_base64_and_as_numbers_and_put_in_order() {
+async fn openai_base64_and_number_answers_are_ordered() {
     for as_base64 in [true, false] {
         for path in ["", "/v1", "/v1/"] {
             let url = serve(move |it| openai(&it, as_base64)).await + path;
@@ -377,7 +377,7 @@ async fn openai_answers_are_read_as_base64_and_as_numbers_and_put_in_order() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_told_apart() {
+async fn wrong_api_key_is_permission_denied() {
     let body = json!({ "error": { "message": "Incorrect API key provided", "type": "invalid_request_error" } });
     let address = serve(move |_| Reply { status: 401, ..Reply::ok(body.to_string().as_bytes()) }).await;
     let error = open_server(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
@@ -386,7 +386,7 @@ async fn a_wrong_key_is_told_apart() {
 }
 
 #[tokio::test]
-async fn who_asks_does_not_wait_for_a_server_that_hangs() {
+async fn query_on_hanging_server_times_out() {
     let url = serve(|request| {
         let hangs = request.body["input"].to_string().contains("hang");
         Reply { wait: Duration::from_secs(if hangs { 60 } else { 0 }), ..ollama(&request) }
@@ -399,7 +399,7 @@ async fn who_asks_does_not_wait_for_a_server_that_hangs() {
 }
 
 #[tokio::test]
-async fn the_address_of_an_openai_server_is_part_of_the_fingerprint_however_it_is_written() {
+async fn openai_fingerprint_uses_normalised_address() {
     let open = async |url: &str| {
         let model = open_server(&config(EmbedBackend::OpenAi, url), PrivacyMode::LocalOnly).await.unwrap();
         model.fingerprint().to_owned()

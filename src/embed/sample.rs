@@ -1,11 +1,11 @@
-//! Made-up texts, the same every time: for measurements and tests that need no corpus.
+//! Deterministic synthetic texts for benchmarks and tests that need no corpus.
 
 use std::ops::RangeInclusive;
 
-/// Texts of a sample, about a minute's work for one slow core.
+/// Texts in a sample: about a minute of work for one slow core.
 const SAMPLE_TEXTS: usize = 512;
 
-/// Words of the texts: of the length and shape that prose has.
+/// The vocabulary, with word lengths typical of prose.
 const WORDS: &str = "the of and archive invoice quarterly report meeting engine temperature measured between paragraph \
     section results were compared with earlier observations which suggests that pressure along surface increases near \
     boundary layer 2024 contract delivery address customer shall not exceed figure table shows method proposed in this \
@@ -16,7 +16,7 @@ pub fn sample_texts() -> Vec<String> {
     sample_texts_of(10..=300)
 }
 
-/// Returns texts of so many words.
+/// Returns texts with word counts in `words`.
 pub fn sample_texts_of(words: RangeInclusive<usize>) -> Vec<String> {
     let vocabulary: Vec<&str> = WORDS.split_whitespace().collect();
     let mut random = Random::new(7);
@@ -29,12 +29,12 @@ pub fn sample_texts_of(words: RangeInclusive<usize>) -> Vec<String> {
     (0..SAMPLE_TEXTS).map(text).collect()
 }
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Begins the sequence of this seed.
+    /// Creates a generator with this seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -44,12 +44,12 @@ impl Random {
         self.0 >> 33
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.next() as usize % limit
     }
 
-    /// A number above 0 and at most 1.
+    /// Returns a number above 0 and at most 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() + 1) as f64 / (1_u64 << 31) as f64
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_is_the_same_every_time_and_as_long_as_asked() {
+    fn sample_is_deterministic_with_requested_lengths() {
         assert_eq!(sample_texts(), sample_texts());
         for (least, most) in [(5, 30), (10, 300), (250, 300)] {
             let texts = sample_texts_of(least..=most);

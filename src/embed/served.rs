@@ -1,4 +1,4 @@
-//! A model on a server: the same embedder whatever the wire.
+//! The embedder over a remote server, independent of its wire format.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// The longest that somebody who asks waits for a server, which may hang or have a model to load: what has the words is found
-/// without it. Files have more time.
+/// Timeout of a query embedding. A server may hang or still be loading a model; the question is then answered by
+/// keyword search alone. Indexing has a longer timeout.
 const QUESTION: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 10 });
 
 /// An embedding model on a server.
@@ -25,8 +25,7 @@ pub(crate) struct Served<W> {
 }
 
 impl<W: Wire> Served<W> {
-    /// Finds the length of the vectors of a model, and what tells it from others of its name. `backend` is what its kind
-    /// of server is called.
+    /// Determines the vector length and the fingerprint of a model. `backend` names the kind of server.
     pub(super) async fn probe(wire: W, backend: &str, model: &str) -> Result<Served<W>> {
         let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
         let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;

@@ -1,4 +1,4 @@
-//! Tokens: the model's own tokenizer for models in process, an estimate for servers that do not show theirs.
+//! Tokenizers: the model's own for in-process models, and an estimate for servers that do not expose theirs.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use tokenizers::Tokenizer;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// Texts are tokenized in pieces of about this many bytes: the tokenizer's own cost grows faster than its input.
+/// Piece size for tokenizing a text: the tokenizer's cost grows faster than its input.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The same when only the beginning of the text is wanted.
+/// Piece size if only the beginning of the text is needed.
 const HEAD_PIECE_BYTES: usize = 8 << 10;
 
-/// Characters of one word that make a token in the estimate; below what real vocabularies reach, so that nothing is cut.
+/// Characters of a word per estimated token. Real vocabularies reach more, so no text is truncated by the server.
 const ESTIMATED_TOKEN_CHARS: usize = 4;
 
-/// The tokenizer of a model: text to token numbers for the model, and token spans for the chunker.
+/// The tokenizer of a model: gives token ids to the model and token spans to the chunker.
 pub(crate) struct ModelTokenizer {
     tokenizer: Tokenizer,
     before: Vec<u32>,
@@ -25,13 +25,13 @@ pub(crate) struct ModelTokenizer {
 }
 
 impl ModelTokenizer {
-    /// Reads `tokenizer.json`; `max_tokens` counts special tokens.
+    /// Reads `tokenizer.json`; `max_tokens` includes special tokens.
     pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<ModelTokenizer> {
         let broken = |error: tokenizers::Error| {
             Error::new(ErrorCode::DataLoss, format!("cannot read the tokenizer `{}`: {error}", path.display()))
         };
         let mut tokenizer = Tokenizer::from_file(path).map_err(broken)?;
-        // The file carries settings of its own; padding would change what the model sees.
+        // The file has its own settings; padding would change the model's input.
         tokenizer.with_truncation(None).map_err(broken)?;
         tokenizer.with_padding(None);
         let plain = tokenizer.encode_fast("a", false).map_err(broken)?.get_ids().to_vec();
@@ -45,7 +45,7 @@ impl ModelTokenizer {
         Ok(ModelTokenizer { tokenizer, before, after, max_tokens })
     }
 
-    /// Returns the token numbers of `text` as the model wants them: framed by special tokens, cut at the limit.
+    /// Returns the token ids of `text` with special tokens added, truncated at the limit.
     pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>> {
         let room = self.max_chunk_tokens();
         let mut ids = self.before.clone();
@@ -61,7 +61,7 @@ impl ModelTokenizer {
         Ok(ids)
     }
 
-    /// Returns the number of tokens that the tokenizer can give.
+    /// Returns the vocabulary size of the tokenizer.
     pub(crate) fn vocabulary(&self) -> usize {
         self.tokenizer.get_vocab_size(true)
     }
@@ -76,11 +76,11 @@ impl TokenCounter for ModelTokenizer {
     fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
         for (start, piece) in Pieces::new(text, PIECE_BYTES) {
-            // A tokenizer that cannot read a piece has no tokens there; the chunker then sizes by bytes.
+            // If a piece cannot be tokenized it has no spans; the chunker then sizes by bytes.
             let Ok(encoding) = self.tokenizer.encode(piece, false) else { continue };
             let mut end = 0;
             for &(from, to) in encoding.get_offsets() {
-                // Several tokens can share one character.
+                // Several tokens can share one character; only the first gets it.
                 let from = from.max(end);
                 if from < to {
                     spans.push((start + from, start + to));
@@ -96,13 +96,13 @@ impl TokenCounter for ModelTokenizer {
     }
 }
 
-/// Tokens as a server's model might have them: words in bits of four characters, every other character by itself.
+/// Estimated tokens of a server's model: words in parts of four characters, every other character alone.
 pub(crate) struct Estimate {
     max_tokens: usize,
 }
 
 impl Estimate {
-    /// Makes an estimate for a model that takes `max_tokens`, special tokens included.
+    /// Creates an estimate for a model with limit `max_tokens`, special tokens included.
     pub(crate) fn new(max_tokens: usize) -> Estimate {
         Estimate { max_tokens }
     }
@@ -135,9 +135,9 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// Cuts a text after the last token that fits.
+/// Truncates a text after the last token that fits.
 pub(crate) fn cut<'a>(text: &'a str, tokens: &dyn TokenCounter) -> &'a str {
-    // No token is empty: a text with fewer bytes than that fits.
+    // No token is empty: a text of at most that many bytes fits.
     if text.len() <= tokens.max_chunk_tokens() {
         return text;
     }
@@ -147,7 +147,7 @@ pub(crate) fn cut<'a>(text: &'a str, tokens: &dyn TokenCounter) -> &'a str {
     }
 }
 
-/// Cuts a text into pieces, after a line break where there is one, else after white space, else anywhere.
+/// Splits a text into pieces: after a line break if possible, else after white space, else anywhere.
 struct Pieces<'a> {
     text: &'a str,
     start: usize,
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_join_to_the_text_and_end_at_line_breaks() {
+    fn pieces_join_to_text_and_end_at_line_breaks() {
         for text in ["", "short", "one two\nthree four\nfive", "ääääääääääääääääääää", "no break but spaces in here"]
         {
             let pieces: Vec<_> = Pieces::new(text, 10).collect();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_gives_spans_in_order_on_character_boundaries() {
+    fn estimate_spans_are_ordered_on_char_boundaries() {
         let text = "Straßenbahn, 日本語 x";
         let spans = Estimate::new(512).token_spans(text);
         let tokens: Vec<&str> = spans.iter().map(|&(from, to)| &text[from..to]).collect();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_long_is_cut_before_the_first_token_too_many() {
+    fn long_text_is_cut_at_token_limit() {
         assert_eq!(cut("one two six ten", &Estimate::new(4)), "one two");
         assert_eq!(cut("one two", &Estimate::new(4)), "one two");
     }

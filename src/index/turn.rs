@@ -284,7 +284,7 @@ pub(super) mod tests {
         {
             std::fs::write(&path, "a picture").unwrap();
             let hash = warehouse::hash(&File::open(&path).unwrap()).unwrap();
-            let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
+            let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
             let pool = scripted::pool(folder.path(), &does, &Ok(read.clone()));
             let (pace, gate, tools) = (Pace::default(), Gate::always_open(), Tools::default());
             let reader = Reader { pool: &pool, pace: &pace, gate: &gate };

@@ -1,10 +1,11 @@
 //! Validates plans made by a caller or a model. Pure.
 
-use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::error::{Error, Result};
 use crate::librarian::MAX_QUESTION_BYTES;
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
+use crate::units::moment;
 
 /// Upper limit of `l2_top_k`: files that one plan reads in depth.
 pub const MAX_L2_TOP_K: u32 = 100;

@@ -1,6 +1,6 @@
 //! Sizes in English text. Pure.
 
-use crate::units::unit_bytes;
+use crate::units::{size, unit_bytes};
 
 /// Parses a size: `5 MB`, `5MB`, or `5` with a given `unit`. A unit of one letter does not count: `over 5 m` is a
 /// length.

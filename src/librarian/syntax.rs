@@ -18,8 +18,9 @@
 //! addresses (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
 
 use crate::error::Error;
+use crate::librarian::kinds;
 use crate::librarian::quotes::Quotes;
-use crate::librarian::{kinds, sizes};
+use crate::units;
 
 /// The operators of a question.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -202,7 +203,7 @@ impl Syntax {
             Error::invalid(format!("cannot understand `size:{value}`"))
                 .hint("write `size:>5MB`, `size:<10k` or `size:1MB..2MB`")
         };
-        let bytes = |text: &str| sizes::size(text).filter(|_| !text.is_empty()).ok_or_else(wrong);
+        let bytes = |text: &str| units::size(text).filter(|_| !text.is_empty()).ok_or_else(wrong);
         let (least, most) = if let Some(text) = value.strip_prefix('>') {
             (Some(bytes(text.trim_start_matches('='))?), None)
         } else if let Some(text) = value.strip_prefix('<') {

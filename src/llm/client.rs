@@ -24,40 +24,39 @@ use crate::model::llm::guardrails::{Guardrails, RetryPolicy};
 use crate::model::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
 use crate::model::{PrivacyMode, Redaction};
 
-/// Events that wait for a slow reader; then the model waits too.
+/// Buffered events per reader; if the buffer is full, reading from the model pauses.
 const EVENTS: usize = 64;
-/// Context of a model when the configuration says nothing: what agents need, and what a small machine can give.
+/// Default context size: what agents need and a small machine can provide.
 const CONTEXT_TOKENS: u32 = 16_384;
-/// Models of which it is kept what the backend said when it was asked for one: more than anybody goes through, however
-/// many a caller names.
+/// Maximum cached model capabilities: more than any user needs, however many names callers send.
 const MOST_KNOWN: usize = 256;
-/// Longest wait for what a backend says of a model; the request itself is more patient.
+/// Timeout of a capability query; the request itself has a longer one.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
-/// Events of a request, in order; the last is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`]. Dropping it ends
-/// the request.
+/// Events of a request, in order; the last is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`]. Dropping the
+/// stream ends the request.
 pub type LlmStream = BoxStream<'static, Result<LlmStreamEvent>>;
 
-/// What a client is made of.
+/// Configuration of a client.
 pub struct LlmClientConfig {
-    /// Where the model is and how it is spoken to. TLS is the address's: the gate takes `https` with the certificates of
-    /// the system.
+    /// The backend. TLS depends on the address: [`crate::embed::egress`] connects to `https` with the system's
+    /// certificates.
     pub transport: TransportConfig,
-    /// Is told everything that happens.
+    /// Receives every event.
     pub proof_sink: Option<Arc<dyn ProofCollector>>,
     /// Tools that are run when the model calls them.
     pub tool_registry: Option<RegisteredTools>,
-    /// Policies of requests that bring none.
+    /// Guardrails of requests without their own.
     pub default_guardrails: Guardrails,
-    /// Tries of requests whose guardrails say nothing of it; None is one.
+    /// Retry policy if the guardrails have none; `None` means one attempt.
     pub retry_policy: Option<RetryPolicy>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What is blacked out in everything that is sent.
+    /// Secrets to redact in everything that is sent.
     pub redaction: Redaction,
-    /// How much the backend is given to do.
+    /// Limits of the backend's queue.
     pub queue: QueueLimits,
-    /// Most tokens of context, prompt and answer together; a model that has less gets less.
+    /// Maximum context in tokens, prompt and answer together; a smaller model limit takes precedence.
     pub context_tokens: u32,
 }
 
@@ -77,10 +76,10 @@ impl Default for LlmClientConfig {
     }
 }
 
-/// Makes a client; nothing is sent yet.
+/// Creates a client; sends nothing yet.
 ///
 /// # Errors
-/// The default guardrails cannot be meant, or the address of the server is none.
+/// The default guardrails or the server's address are invalid.
 pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
     config.default_guardrails.check()?;
     let transport = config.transport.open()?;
@@ -102,7 +101,7 @@ pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
     })
 }
 
-/// What all clones of a client share.
+/// State shared by all clones of a client.
 pub(super) struct Shared {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) proof: Option<Arc<dyn ProofCollector>>,
@@ -114,7 +113,7 @@ pub(super) struct Shared {
     queue: Arc<Queue>,
     context_tokens: u32,
     tasks: Mutex<HashMap<TaskId, CancellationToken>>,
-    /// The models as the backend told of them last.
+    /// The models as last reported by the backend.
     known: Mutex<Vec<ModelCapability>>,
 }
 
@@ -123,7 +122,7 @@ impl Shared {
         self.tasks().remove(id);
     }
 
-    /// A text with keys and tokens blacked out.
+    /// Returns a text with keys and tokens redacted.
     pub(super) fn censored(&self, text: &str) -> String {
         discreet::clean_text(text, self.redaction)
     }
@@ -143,7 +142,7 @@ impl Shared {
             Some(known) => known,
             None => match tokio::time::timeout(patience, self.transport.look(&id, mode)).await {
                 Ok(Ok(looked)) => {
-                    // As the request names it: the backend may know it by another name.
+                    // Keyed by the name in the request: the backend may use another name.
                     let looked = ModelCapability { id, ..looked };
                     self.keep(looked.clone());
                     looked
@@ -154,19 +153,18 @@ impl Shared {
         ModelLimits::of(&known, self.context_tokens)
     }
 
-    /// Keeps what a backend said of one model; the oldest goes for it, and is asked for again when somebody names it.
+    /// Caches a model's capabilities; evicts the oldest entry, which is queried again when needed.
     fn keep(&self, looked: ModelCapability) {
         let mut known = self.known();
-        // Several may have looked at once.
+        // Concurrent queries may have added it already.
         known.retain(|it| it.id != looked.id);
         let beyond = (known.len() + 1).saturating_sub(MOST_KNOWN);
         known.drain(..beyond);
         known.push(looked);
     }
 
-    /// Gives a request the context of its model where it says nothing of it. The one place where that is done: a server that
-    /// is told of another context with every request loads its model anew each time, and one that is told nothing has too
-    /// little and cuts the beginning away without a word.
+    /// Sets the context size of a request that has none. This is the only place that does so: an Ollama server reloads the
+    /// model whenever the context size changes, and without one it uses a small default and silently drops the beginning.
     pub(super) async fn give_context(&self, request: &mut LlmRequest) {
         if request.context_tokens.is_some() || !self.transport.takes_context() {
             return;
@@ -176,24 +174,24 @@ impl Shared {
         request.context_tokens = Some(limits.context_tokens);
     }
 
-    /// The model that is meant.
+    /// Returns the named model, or the default.
     fn model(&self, named: Option<&ModelId>) -> ModelId {
         named.cloned().unwrap_or_else(|| ModelId(self.transport.model().into()))
     }
 
-    /// What the backend told of a model.
+    /// Returns the cached capabilities of a model.
     fn told(&self, id: &ModelId) -> Option<ModelCapability> {
         ModelCapability::named(&self.known(), id).cloned()
     }
 }
 
-/// Speaks to one backend. Cheap to clone; all clones share everything.
+/// A client of one backend. Cheap to clone; all clones share their state.
 #[derive(Clone)]
 pub struct LlmClient {
     shared: Arc<Shared>,
 }
 
-/// A request that was taken on. Its events wait until [`LlmClient::stream`]; dropping the last handle before ends it.
+/// An enqueued request. Its events wait until [`LlmClient::stream`]; dropping the last handle before that ends it.
 #[derive(Clone, Debug)]
 pub struct TaskHandle {
     id: TaskId,
@@ -201,49 +199,49 @@ pub struct TaskHandle {
 }
 
 impl TaskHandle {
-    /// Its name.
+    /// Returns the id.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
 }
 
-/// What became of a wish to cancel.
+/// The result of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It was at work or waiting, and ends now.
+    /// The request was running or waiting, and ends now.
     Ended,
-    /// It had ended already, or there never was one.
+    /// The request had already ended or never existed.
     NotRunning,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmAnswer {
     /// The text.
     pub text: String,
-    /// Why it ended.
+    /// The finish reason.
     pub finish: FinishReason,
-    /// What it took.
+    /// Tokens used.
     pub usage: Usage,
-    /// Tools that the caller is to run, when that is why it ended.
+    /// Tool calls for the caller to run, if they ended the answer.
     pub tool_calls: Vec<ToolCall>,
 }
 
 impl LlmClient {
-    /// The model that is asked when a request names none.
+    /// Returns the default model.
     pub fn name(&self) -> &str {
         self.shared.transport.model()
     }
 
-    /// The kind of backend: `ollama`, `openai`, `command` or `mock`.
+    /// Returns the kind of backend: `ollama`, `openai`, `command` or `mock`.
     pub fn backend(&self) -> &'static str {
         self.shared.transport.backend()
     }
 
-    /// Asks the backend what its models can do. Requests are held against the answer from then on.
+    /// Queries the capabilities of the backend's models. Later requests are validated against them.
     ///
     /// # Errors
-    /// The backend cannot be asked, see the module of the room.
+    /// The backend cannot be queried, see the docs of [`crate::llm`].
     pub async fn capabilities(&self, mode: PrivacyMode) -> Result<CapabilitySnapshot> {
         let shared = &self.shared;
         let mut models = shared.transport.capabilities(mode).await?;
@@ -260,18 +258,17 @@ impl LlmClient {
         Ok(snapshot)
     }
 
-    /// Says what a request to a model may take, the one of the client when none is named: what the backend says of it,
-    /// and no more context than the configuration gives. Where the backend says nothing or is away, the configuration
-    /// alone counts; that it is away, the request will say.
+    /// Returns the limits of requests to a model (by default the client's): those of the backend, with the context bounded
+    /// by the configuration. If the backend reports none or is unreachable, only the configuration counts; the request
+    /// itself will report an unreachable backend.
     pub async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode) -> ModelLimits {
         self.shared.limits(model, mode, LOOK_TIME).await
     }
 
-    /// Holds a request against what the backend says of its model, and gives the limits of that model. Nothing of the
-    /// request is sent.
+    /// Validates a request against the capabilities of its model and returns them. Sends nothing of the request.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`LlmClient::enqueue`] would say it; the backend cannot be asked.
+    /// `InvalidArgument` as from [`LlmClient::enqueue`]; the backend cannot be queried.
     pub async fn validate(&self, request: &LlmRequest) -> Result<ModelCapability> {
         computing(|| request.check())?;
         self.capabilities(request.privacy_mode).await?;
@@ -280,19 +277,19 @@ impl LlmClient {
         Ok(known)
     }
 
-    /// What was heard so far of the model of a request.
+    /// Returns the known capabilities of a request's model.
     fn known(&self, request: &LlmRequest) -> ModelCapability {
         let model = self.shared.model(request.model.as_ref());
         self.shared.told(&model).unwrap_or_else(|| ModelCapability::unknown(model))
     }
 
-    /// Takes a request on. Must be called within a Tokio runtime.
+    /// Enqueues a request. Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// `InvalidArgument` with the field that cannot be meant or is beyond the limits of the model; `ResourceExhausted`
-    /// when the queue is full, or requests hold too much. Nothing was sent.
+    /// `InvalidArgument` with the field that is invalid or exceeds the model's limits; `ResourceExhausted` if the queue is
+    /// full or pending requests hold too much memory. Nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
-        // Schemas and their patterns are work, and so is looking for keys in megabytes of messages.
+        // Compiling schemas and scanning megabytes of messages for secrets is CPU-bound work.
         let (load, place) = computing(|| {
             request.check()?;
             request.check_against(&self.known(&request))?;
@@ -318,33 +315,33 @@ impl LlmClient {
         Ok(TaskHandle { id, events: Arc::new(Mutex::new(Some(receiver))) })
     }
 
-    /// Follows a request.
+    /// Returns the events of a request.
     ///
     /// # Errors
-    /// `FailedPrecondition` when somebody follows it already.
+    /// `FailedPrecondition` if its stream was already taken.
     pub fn stream(&self, handle: &TaskHandle) -> Result<LlmStream> {
         let receiver = handle.events.lock().unwrap_or_else(PoisonError::into_inner).take();
         let receiver = receiver.ok_or_else(|| {
-            Error::new(ErrorCode::FailedPrecondition, format!("task `{}` is followed already", handle.id))
+            Error::new(ErrorCode::FailedPrecondition, format!("the stream of task `{}` was already taken", handle.id))
         })?;
         let steps = stream::unfold(Some(receiver), |receiver| async move {
             let mut receiver = receiver?;
             let event = receiver
                 .recv()
                 .await
-                .unwrap_or_else(|| LlmStreamEvent::of(&Error::internal("the request ended without saying how")));
+                .unwrap_or_else(|| LlmStreamEvent::of(&Error::internal("the request ended without a final event")));
             let next = (!event.is_last()).then_some(receiver);
             Some((Ok(event), next))
         });
         Ok(steps.fuse().boxed())
     }
 
-    /// Ends a request: its stream goes on to [`FinishReason::Cancelled`].
+    /// Cancels a request: its stream ends with [`FinishReason::Cancelled`].
     pub fn cancel(&self, handle: &TaskHandle) -> Cancelled {
         self.cancel_by_id(&handle.id)
     }
 
-    /// As [`LlmClient::cancel`], for whoever knows the name only.
+    /// As [`LlmClient::cancel`], by task id.
     pub fn cancel_by_id(&self, id: &TaskId) -> Cancelled {
         match self.shared.tasks().get(id) {
             Some(token) => {
@@ -355,7 +352,7 @@ impl LlmClient {
         }
     }
 
-    /// Asks, and follows from the beginning.
+    /// Enqueues a request and returns its events.
     ///
     /// # Errors
     /// As [`LlmClient::enqueue`].
@@ -363,10 +360,10 @@ impl LlmClient {
         self.stream(&self.enqueue(request)?)
     }
 
-    /// Asks and waits for the whole answer.
+    /// Enqueues a request and waits for the whole answer.
     ///
     /// # Errors
-    /// As [`LlmClient::enqueue`], and what the stream ends with.
+    /// As [`LlmClient::enqueue`], and the error at the end of the stream.
     pub async fn complete(&self, request: LlmRequest) -> Result<LlmAnswer> {
         let mut stream = self.ask(request)?;
         let mut answer =
@@ -388,10 +385,10 @@ impl LlmClient {
         Ok(answer)
     }
 
-    /// Turns texts into vectors by a model of the backend, where it can. Keys in them are blacked out as in every request.
+    /// Embeds texts with the client's model, if the backend can. Secrets in them are redacted as in every request.
     ///
     /// # Errors
-    /// `FailedPrecondition` where it cannot, `ResourceExhausted` when the queue is full, and as the backend says.
+    /// `FailedPrecondition` if it cannot, `ResourceExhausted` if the queue is full, and errors of the backend.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let shared = &self.shared;
         let _load = Load::of_bytes(texts.iter().map(String::len).sum())?;
@@ -411,7 +408,7 @@ mod tests {
     use crate::llm::Mock;
 
     #[tokio::test]
-    async fn of_the_newest_models_alone_it_is_kept_what_the_backend_said() {
+    async fn only_newest_model_capabilities_are_cached() {
         let client = Mock::new(Vec::new()).client();
         let name = |number: usize| ModelId(format!("model-{number}"));
         for number in 0..MOST_KNOWN + 9 {

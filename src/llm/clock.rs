@@ -1,21 +1,21 @@
-//! The clock of a client: the time of acceptance, latencies, and waits between tries.
+//! The clock of a client: acceptance times, latencies, and waits between attempts.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Time, as a client sees it.
+/// A source of time.
 #[async_trait::async_trait]
 pub trait Clock: Send + Sync {
-    /// Milliseconds since the epoch.
+    /// Returns milliseconds since the epoch.
     fn now_ms(&self) -> i64;
 
-    /// Time since some fixed moment, which never goes back.
+    /// Returns the time since a fixed moment; monotonic.
     fn elapsed(&self) -> Duration;
 
-    /// Waits.
+    /// Sleeps for `time`.
     async fn sleep(&self, time: Duration);
 }
 
-/// The clock of the machine.
+/// The system clock.
 #[derive(Debug)]
 pub struct SystemClock {
     begun: Instant,
@@ -49,7 +49,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A clock on which a wait takes no time and is remembered.
+    /// A clock that returns from waits at once and records them.
     #[derive(Debug, Default)]
     pub(crate) struct ManualClock {
         pub(crate) slept: Mutex<Vec<Duration>>,

@@ -1,5 +1,4 @@
-//! Keys and tokens are blacked out in whatever is sent to a model: questions, and passages that were indexed before
-//! anybody asked for it.
+//! Redacts keys and tokens in requests to a model: in questions, and in passages indexed while redaction was off.
 
 use serde_json::Value;
 
@@ -7,7 +6,7 @@ use crate::model::Redaction;
 use crate::model::llm::request::LlmRequest;
 use crate::secrets::{Censor, black_out};
 
-/// Blacks them out in every text of a request.
+/// Redacts every text of a request.
 pub(super) fn clean(request: &mut LlmRequest, redaction: Redaction) {
     let texts = request.messages.iter_mut().map(|it| &mut it.content);
     for text in texts.chain([&mut request.system]) {
@@ -15,14 +14,14 @@ pub(super) fn clean(request: &mut LlmRequest, redaction: Redaction) {
     }
 }
 
-/// Blacks them out in one text. Each on its own: a key does not begin in one message and end in another.
+/// Redacts one text. Messages are redacted separately because a key never spans two of them.
 pub(super) fn clean_text(text: &str, redaction: Redaction) -> String {
     let within = clean_within(text, redaction);
     Censor::new(redaction).clean(within.as_deref().unwrap_or(text)).into_owned()
 }
 
-/// Blacks them out in the texts of a text that is JSON: what is told in so many words has backslashes there, behind which
-/// nobody would know a key. None where there is nothing to black out.
+/// Redacts the strings inside a JSON document: escaping in the raw text hides keys from the detector. `None` if there is
+/// nothing to redact.
 fn clean_within(text: &str, redaction: Redaction) -> Option<String> {
     let is_document = redaction != Redaction::None && text.starts_with(['{', '[']);
     let document: Value = is_document.then(|| serde_json::from_str(text).ok())??;
@@ -43,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_as_json_is_cleaned_within_its_texts() {
+    fn secrets_in_json_strings_are_redacted() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";
         check(
             &json!({ "question": format!("whose is this password:\n{value}"), "day": 7 }).to_string(),
@@ -54,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_key_stays_letter_for_letter() {
+    fn text_without_secrets_is_unchanged() {
         for text in ["{ \"b\": 1.0,\n\"a\": \"x\" }", "{ no document", "[1] a note"] {
             check(text, text);
         }

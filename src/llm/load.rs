@@ -1,22 +1,22 @@
-//! How much the requests hold that wait for a model or are at work. A queue counts requests; with pictures in them its places
-//! are gigabytes, long after the message that brought them is no longer counted.
+//! Limits the memory of waiting and running requests. A queue only counts requests; with images, they can hold gigabytes,
+//! long after the incoming message stops being counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::LlmRequest;
 
-/// Bytes that all requests of the process hold: those of two messages that are as large as messages can be.
+/// Maximum bytes of all requests in the process: two messages of the maximum size.
 const MOST: usize = 128 << 20;
-/// A request of so many bytes is not counted: the queues bound how many of them there are, and a question does not wait for
-/// somebody's pictures.
+/// Requests up to this size are not counted: the queues bound their number, and a question must not wait for another
+/// caller's images.
 const LIGHT: usize = 1 << 20;
-/// Bytes in memory of a byte of JSON that was taken apart.
+/// Estimated bytes in memory per byte of parsed JSON.
 const JSON: usize = 16;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// What a request holds; it is counted until this is dropped.
+/// The memory of a request, counted until this is dropped.
 #[derive(Debug)]
 pub(super) struct Load {
     bytes: usize,
@@ -24,7 +24,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Counts a request.
+    /// Counts the memory of a request.
     ///
     /// # Errors
     /// As [`Load::of_bytes`].
@@ -32,23 +32,23 @@ impl Load {
         Load::of_bytes(weight(request))
     }
 
-    /// Counts so many bytes.
+    /// Counts `bytes` bytes.
     ///
     /// # Errors
-    /// `ResourceExhausted` when too many are held already.
+    /// `ResourceExhausted` if the limit is exceeded.
     pub(super) fn of_bytes(bytes: usize) -> Result<Load> {
         Load::take(&HELD, bytes)
     }
 
     fn take(held: &'static AtomicUsize, bytes: usize) -> Result<Load> {
         let bytes = if bytes <= LIGHT { 0 } else { bytes };
-        // However large, one alone is served.
+        // A single request is accepted at any size.
         let more = |now: usize| (bytes == 0 || now == 0 || now.saturating_add(bytes) <= MOST).then_some(now + bytes);
         match held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Load { bytes, held }),
             Err(now) => {
                 let [now, most] = [now, MOST].map(|it| it >> 20);
-                let text = format!("requests to models hold {now} MiB, and may hold {most} MiB: this one is too much");
+                let text = format!("model requests hold {now} MiB of at most {most} MiB: this one does not fit");
                 Err(Error::new(ErrorCode::ResourceExhausted, text).hint("send less, or try again in a minute"))
             }
         }
@@ -61,7 +61,7 @@ impl Drop for Load {
     }
 }
 
-/// Bytes of what a request carries.
+/// Returns the size of a request's contents in bytes.
 fn weight(request: &LlmRequest) -> usize {
     let said = request
         .messages
@@ -81,7 +81,7 @@ mod tests {
     use crate::model::PrivacyMode;
 
     #[test]
-    fn large_requests_are_refused_beyond_the_most_and_small_ones_are_not() {
+    fn large_requests_are_limited_small_ones_are_not() {
         static HERE: AtomicUsize = AtomicUsize::new(0);
         let take = |bytes: usize| Load::take(&HERE, bytes);
         let large = [take(MOST / 2).unwrap(), take(MOST / 2).unwrap()];
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_texts_and_schemas_weigh() {
+    fn images_texts_and_schemas_count() {
         let bare = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
         assert_eq!(weight(&bare), 0);
         let images = vec![vec![0; 700], vec![0; 300]];

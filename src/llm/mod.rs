@@ -1,18 +1,18 @@
-//! Language models: a request to an ordered stream of events that always comes to an end.
+//! Language model client: turns a request into an ordered stream of events that always ends.
 //!
-//! [`LlmClient`] is what the rest of vic and every program on the wire uses; a clone of it shares everything.
-//! [`LlmClient::enqueue`] checks a request against the limits of its model and takes it on, [`LlmClient::stream`] follows
-//! it, [`LlmClient::cancel`] ends it. What talks to the model is a [`Transport`]: an Ollama server, an OpenAI-compatible
-//! server, an external command ([`plugin`]), or a mock that says the same every time.
+//! The rest of vic and the wire APIs use [`LlmClient`]; clones share their state. [`LlmClient::enqueue`] checks a request
+//! against the limits of its model and queues it, [`LlmClient::stream`] returns its events, [`LlmClient::cancel`] ends it.
+//! A [`Transport`] talks to the model: an Ollama server, an OpenAI-compatible server, an external command ([`plugin`]), or
+//! a deterministic mock.
 //!
-//! Who owns what: a client tries once, unless a [`RetryPolicy`] says more, and each further try is an event. Tools run only
-//! when they are in the frozen registry of the client, with arguments that meet their schema, and in their time. Whatever
-//! happens is told to the [`ProofCollector`] in order. Nothing here touches a file or the index, and every request to a
-//! server passes [`crate::embed::egress`]; keys and tokens in a request are blacked out before that.
+//! A client makes one attempt unless a [`RetryPolicy`] allows more; each retry is an event. Tools run only if they are in
+//! the client's frozen registry, with arguments that satisfy their schema, and within their timeout. The [`ProofCollector`]
+//! receives every event in order. This module touches neither files nor the index. Every server request passes
+//! [`crate::embed::egress`]; secrets in it are redacted before that.
 //!
-//! Every bad ending is a typed error: no model (`NotFound`, with the command that fetches it), no server or one that
-//! closes early (`Unavailable`), silence (`DeadlineExceeded`), an error in the middle of the answer or nonsense instead of
-//! one (`FailedPrecondition`), an answer without end or a full queue (`ResourceExhausted`), the privacy mode
+//! Every failure is a typed error: missing model (`NotFound`, with the command that fetches it), server unreachable or
+//! closing early (`Unavailable`), timeout (`DeadlineExceeded`), an error inside the answer or an unparsable answer
+//! (`FailedPrecondition`), an oversized answer or a full queue (`ResourceExhausted`), the privacy mode
 //! (`PermissionDenied`), a value outside the limits (`InvalidArgument`).
 
 mod client;
@@ -52,24 +52,23 @@ pub(crate) use transport::mock::Mock;
 use crate::config::{Config, LlmBackend};
 use crate::error::Result;
 
-/// The error of this room is the one of vic: its code says whether the transport, a schema, a tool or the limits are at
-/// fault, see the module.
+/// vic's error type. Its code tells whether the transport, a schema, a tool or a limit failed; see the module docs.
 pub use crate::error::Error as LlmError;
 
-/// What a model is wanted for.
+/// The purpose of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Plans and answers.
     Reasoning,
-    /// Looking at images.
+    /// Reads images.
     Vision,
 }
 
-/// Makes the client of the configured model; nothing is sent yet. There is always one for vision (Ollama's unless the
-/// backend is `openai`), and none for reasoning when the backend is `stub`.
+/// Creates the client of the configured model; sends nothing yet. Vision always has a client (Ollama unless the backend is
+/// `openai`); reasoning has none if the backend is `stub`.
 ///
 /// # Errors
-/// The server's address is no http address.
+/// The server's address is not an http address.
 pub fn open(config: &Config, task: Task) -> Result<Option<LlmClient>> {
     let llm = &config.llm;
     let transport = match (llm.backend, task) {

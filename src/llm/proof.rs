@@ -1,4 +1,4 @@
-//! The proof of what happened: every request, every event and every call of a tool, in order, for whoever wants to keep it.
+//! The event log of requests: records every request, event and tool call in order, for callers that keep such a log.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use crate::model::llm::event::{LlmStreamEvent, TaskId};
 use crate::model::llm::request::LlmRequest;
 
-/// Takes the proof. It is called in order for each task and must not block.
+/// Receives the recorded events. Called in order for each task; must not block.
 pub trait ProofCollector: Send + Sync {
-    /// One more thing that happened.
+    /// Records one event.
     fn record(&self, event: &ProofEvent);
 }
 
-/// One thing that happened.
+/// One recorded event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "proof", rename_all = "snake_case")]
 pub enum ProofEvent {
-    /// A request, as it is sent: secrets are blacked out already. Images are told by their hash.
+    /// A request as sent, with secrets redacted. Images are represented by their hash.
     Request {
         /// The task.
         task_id: TaskId,
@@ -38,7 +38,7 @@ pub enum ProofEvent {
     },
 }
 
-/// The parts of a request that make a difference.
+/// Returns the recorded form of a request.
 pub(super) fn request_json(request: &LlmRequest, backend: &str, model: &str) -> Value {
     let images: Vec<String> = request.images.iter().map(|it| blake3::hash(it).to_hex().to_string()).collect();
     json!({
@@ -49,14 +49,14 @@ pub(super) fn request_json(request: &LlmRequest, backend: &str, model: &str) -> 
     })
 }
 
-/// Keeps the proof in memory.
+/// Keeps the recorded events in memory.
 #[derive(Debug, Default)]
 pub struct ProofLog {
     events: Mutex<Vec<ProofEvent>>,
 }
 
 impl ProofLog {
-    /// What was recorded so far.
+    /// Returns the events recorded so far.
     pub fn events(&self) -> Vec<ProofEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,6 +1,6 @@
-//! The queue before a backend: some requests at work, some that wait, and the next one is refused at once.
+//! The request queue of a backend: a bounded number of requests run, a bounded number wait, and further ones are rejected.
 //!
-//! One queue for each backend of the process, whichever client asks: a server is one, however many talk to it.
+//! All clients in the process share one queue per backend, because the server is shared too.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,23 +12,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::capabilities::QueueState;
 
-/// How much a backend is given to do.
+/// Limits of a backend's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Requests at work at the same time.
+    /// Maximum running requests.
     pub running: usize,
-    /// Requests that wait.
+    /// Maximum waiting requests.
     pub waiting: usize,
 }
 
 impl Default for QueueLimits {
     fn default() -> QueueLimits {
-        // A local server computes one answer after the other; the second is on its way while the first ends.
+        // A local server computes one answer at a time; the second request is in transit while the first ends.
         QueueLimits { running: 2, waiting: 32 }
     }
 }
 
-/// The queues by their places.
+/// The queues by backend and address.
 static QUEUES: LazyLock<Mutex<HashMap<String, Weak<Queue>>>> = LazyLock::new(Mutex::default);
 
 /// The queue of one backend.
@@ -40,7 +40,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The queue before the backend at a place. The limits of the first client hold as long as anybody has it.
+    /// Returns the queue of the backend at a place. The limits of the first client apply until all its clients are dropped.
     pub(super) fn before(place: &str, limits: QueueLimits) -> Arc<Queue> {
         let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(place).and_then(Weak::upgrade) {
@@ -58,7 +58,7 @@ impl Queue {
         Queue { limits, free, waiting: AtomicUsize::new(0) }
     }
 
-    /// How busy it is.
+    /// Returns its load.
     pub(super) fn state(&self) -> QueueState {
         let running = self.limits.running - self.free.available_permits().min(self.limits.running);
         QueueState {
@@ -69,12 +69,12 @@ impl Queue {
         }
     }
 
-    /// Takes a place in the queue.
+    /// Joins the queue.
     ///
     /// # Errors
-    /// `ResourceExhausted` at once when it is full.
+    /// `ResourceExhausted` immediately if it is full.
     pub(super) fn enter(self: &Arc<Queue>) -> Result<Place> {
-        // Whoever is served at once counts for the moment in between.
+        // A request that can run immediately counts as waiting for a moment.
         let most = self.limits.waiting + self.free.available_permits();
         let longer = |now: usize| (now < most).then_some(now + 1);
         let before = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
@@ -82,28 +82,28 @@ impl Queue {
             Ok(before) => Ok(Place { queue: self.clone(), before, waits: true }),
             Err(_) => {
                 let QueueLimits { running, waiting } = self.limits;
-                // Not where it is: whoever asks may not know that.
-                let text = format!("the model is busy: {running} requests are at work and {waiting} wait");
+                // Omits the address, which the caller may not know.
+                let text = format!("the model is busy: {running} requests are running and {waiting} are waiting");
                 Err(Error::new(ErrorCode::ResourceExhausted, text).hint("try again in a second"))
             }
         }
     }
 }
 
-/// A place in the queue; it is free again when this is dropped.
+/// A position in the queue, released on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     queue: Arc<Queue>,
-    /// How many waited before.
+    /// Number of requests that were already waiting.
     pub(super) before: usize,
     waits: bool,
 }
 
 impl Place {
-    /// Waits for its turn.
+    /// Waits for a permit to run.
     ///
     /// # Errors
-    /// `DeadlineExceeded` where it does not come within `most`.
+    /// `DeadlineExceeded` if there is none within `most`.
     pub(super) async fn turn(mut self, most: Duration) -> Result<OwnedSemaphorePermit> {
         let permit = tokio::time::timeout(most, self.queue.free.clone().acquire_owned()).await.map_err(|_| {
             Error::new(ErrorCode::DeadlineExceeded, "the model was busy with other requests for too long")
@@ -133,7 +133,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     #[tokio::test]
-    async fn beyond_its_limits_a_queue_refuses_at_once_and_recovers() {
+    async fn full_queue_rejects_at_once_and_recovers() {
         let queue = Queue::before("openai http://192.0.2.5:1", QueueLimits { running: 1, waiting: 2 });
         let running = queue.enter().unwrap().turn(PATIENCE).await.unwrap();
         let waiting = [queue.enter().unwrap(), queue.enter().unwrap()];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_place_has_the_same_queue() {
+    fn same_backend_shares_queue() {
         let limits = QueueLimits::default();
         let first = Queue::before("ollama http://127.0.0.1:1", limits);
         assert!(Arc::ptr_eq(&first, &Queue::before("ollama http://127.0.0.1:1", limits)));

@@ -1,28 +1,28 @@
-//! Answers held against what the caller expects of them.
+//! Validation of answers.
 
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::schema::Schema;
 
-/// Characters of an answer that an error shows.
+/// Characters of an answer quoted in an error.
 const SHOWN: usize = 120;
 
-/// Reads the JSON of an answer and holds it against a schema. Small models put JSON between marks of code or words; the
-/// outermost object or array is taken, and it alone counts.
+/// Extracts the JSON of an answer and validates it. Small models surround JSON with code fences or words; only the
+/// outermost object or array is used.
 ///
 /// # Errors
-/// `FailedPrecondition`: there is no JSON, it is cut, or it breaks the schema; the message says which.
+/// `FailedPrecondition`: there is no JSON, it is incomplete, or it violates the schema; the message says which.
 pub fn validate(text: &str, schema: &Value) -> Result<Value> {
     let schema = Schema::new(schema)?;
     let value = json(text)?;
     schema.check(&value).map_err(|error| {
-        Error::new(ErrorCode::FailedPrecondition, format!("the answer breaks its schema: {}", error.message))
+        Error::new(ErrorCode::FailedPrecondition, format!("the answer violates its schema: {}", error.message))
     })?;
     Ok(value)
 }
 
-/// Reads the JSON of an answer.
+/// Extracts the JSON of an answer.
 ///
 /// # Errors
 /// As [`validate`].
@@ -36,8 +36,8 @@ pub fn json(text: &str) -> Result<Value> {
     let inner = begin.and_then(|at| serde_json::Deserializer::from_str(&trimmed[at..]).into_iter::<Value>().next());
     match inner {
         Some(Ok(value)) => Ok(value),
-        Some(Err(problem)) if problem.is_eof() => Err(unusable(trimmed, "its JSON is cut")),
-        _ => Err(unusable(trimmed, &format!("it is no JSON ({problem})"))),
+        Some(Err(problem)) if problem.is_eof() => Err(unusable(trimmed, "its JSON is incomplete")),
+        _ => Err(unusable(trimmed, &format!("it contains no valid JSON ({problem})"))),
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_found_between_words_and_marks_of_code() {
+    fn json_is_extracted_from_text_and_code_fences() {
         for text in [
             r#"{"answer":"x"}"#,
             "  {\"answer\": \"x\"}\n",
@@ -69,11 +69,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_apart() {
+    fn unusable_answers_have_distinct_messages() {
         for (text, why) in [
-            ("", "no JSON"),
-            ("I do not know.", "no JSON"),
-            ("{\"answer\": \"half a", "cut"),
+            ("", "no valid JSON"),
+            ("I do not know.", "no valid JSON"),
+            ("{\"answer\": \"half a", "incomplete"),
             ("{}", "answer"),
             ("[]", "object"),
             ("{\"answer\": 3}", "`answer`"),

@@ -1,4 +1,4 @@
-//! One request at work: its turn in the queue, its tries, its rounds of tools, and its end.
+//! Runs one request: waits in the queue, makes attempts, runs rounds of tools, and emits the final event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::model::llm::guardrails::{Guardrails, StopFilter};
 use crate::model::llm::request::{LlmRequest, Message, ToolCall};
 
-/// How long an event waits for a reader who takes none.
+/// How long an event waits for a reader that does not read.
 const STALL: Duration = Duration::from_secs(30);
 
-/// A task that has its place in the queue.
+/// A task with a position in the queue.
 pub(super) struct Run {
     pub(super) shared: Arc<Shared>,
     pub(super) id: TaskId,
@@ -30,11 +30,11 @@ pub(super) struct Run {
     /// Tokens sent so far.
     pub(super) tokens: u64,
     pub(super) usage: Usage,
-    /// What the request holds, counted until the end.
+    /// Memory of the request, counted until the end.
     pub(super) _load: Load,
 }
 
-/// What one round gave.
+/// The result of one round.
 struct Round {
     text: String,
     calls: Vec<ToolCall>,
@@ -42,7 +42,7 @@ struct Round {
 }
 
 impl Run {
-    /// Runs to the end. The last event is the end in any case, unless nobody listens any more.
+    /// Runs the request to its end. The last event is always final, unless the reader is gone.
     pub(super) async fn go(mut self, place: Place, request: LlmRequest) {
         let at = self.shared.clock.now_ms();
         self.emit(LlmStreamEvent::Started { task_id: self.id.clone(), accepted_at: at }).await;
@@ -75,7 +75,7 @@ impl Run {
             if round.calls.is_empty() {
                 return Ok(round.finish);
             }
-            // A tool that the request offers and the registry does not have is the caller's to run, and with it the round.
+            // An offered tool outside the registry is run by the caller, together with the rest of the round.
             if round.calls.iter().any(|it| self.is_callers(&request, it)) {
                 return Ok(FinishReason::ToolCalls);
             }
@@ -87,8 +87,8 @@ impl Run {
         Err(Error::new(ErrorCode::ResourceExhausted, text).hint("ask for less at once"))
     }
 
-    /// Says whether the caller has to run a tool. One that nobody knows is the model's mistake, which it is told where
-    /// there is a registry.
+    /// Returns whether the caller has to run a tool. With a registry, an unknown tool is reported to the model as its
+    /// mistake.
     fn is_callers(&self, request: &LlmRequest, call: &ToolCall) -> bool {
         match &self.shared.tools {
             None => true,
@@ -96,7 +96,7 @@ impl Run {
         }
     }
 
-    /// Tries as often as the policy says, and says so each time.
+    /// Makes attempts as the policy allows, and emits an event before each retry.
     async fn tries(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
         let policy = rules.retry.clone().or_else(|| self.shared.retry.clone());
         let spoken = self.tokens;
@@ -107,7 +107,7 @@ impl Run {
                 Err(error) => error,
             };
             let wait = policy.as_ref().and_then(|it| it.wait(tried, &error)).filter(|_| self.tokens == spoken);
-            // Whoever asks is not that patient: that it takes longer is for them to know.
+            // A delay beyond the overall timeout is left to the caller.
             let Some(wait) = wait.filter(|it| *it < request.patience.overall) else { return Err(error) };
             tried += 1;
             let delay_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -145,7 +145,7 @@ impl Run {
                 }
                 Piece::Done { finish, usage } => {
                     self.say(filter.rest(), &mut round).await;
-                    // A server may count as it likes.
+                    // Servers may report arbitrary counts.
                     let add = u64::saturating_add;
                     self.usage.prompt_tokens = add(self.usage.prompt_tokens, usage.prompt_tokens);
                     self.usage.answer_tokens = add(self.usage.answer_tokens, usage.answer_tokens);
@@ -154,7 +154,7 @@ impl Run {
             }
         }
         let model = self.shared.transport.model();
-        Err(Error::new(ErrorCode::Unavailable, format!("model `{model}` gave no end to its answer")))
+        Err(Error::new(ErrorCode::Unavailable, format!("the answer of model `{model}` has no end")))
     }
 
     async fn say(&mut self, text: String, round: &mut Round) {
@@ -184,7 +184,7 @@ impl Run {
                     payload
                 }
             };
-            // Results hold text of documents: keys in it are blacked out as in every message.
+            // Results contain document text, so secrets in them are redacted as in every message.
             results.push(Message::result(call, self.shared.censored(&payload)));
         }
         results
@@ -192,11 +192,11 @@ impl Run {
 
     async fn emit(&mut self, event: LlmStreamEvent) {
         self.prove(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
-        // Nobody listens: the next step of `go` sees it too.
+        // Ignores a closed channel: `go` detects it too.
         tokio::select! {
             biased;
             _gone = self.events.send(event) => (),
-            // The turn is for whoever reads what comes of it.
+            // A request without a reader must not hold its permit.
             () = self.shared.clock.sleep(STALL) => self.cancel.cancel(),
         }
     }

@@ -1,4 +1,4 @@
-//! The life of a request: taken on, streamed, cancelled; tools, policies and proof.
+//! The life cycle of a request: enqueued, streamed, cancelled; tools, policies and the event log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::tools::{ToolFault, registry};
+use super::tools::registry;
 use super::*;
 use crate::error::{Error, ErrorCode};
 use crate::model::{PrivacyMode, Redaction, ToolSpec};
@@ -28,7 +28,7 @@ fn call(name: &str, arguments: &str) -> Piece {
 }
 
 fn away() -> Error {
-    Error::new(ErrorCode::Unavailable, "nobody is at home").hint("run it")
+    Error::new(ErrorCode::Unavailable, "server unreachable").hint("run it")
 }
 
 fn find() -> ToolSpec {
@@ -37,7 +37,7 @@ fn find() -> ToolSpec {
     ToolSpec { name: "find".into(), description: "finds".into(), parameters }
 }
 
-/// A registry with one tool, which knows how heavy the hive is.
+/// A registry with one tool, which returns the weight of the hive.
 fn tools() -> RegisteredTools {
     let handler = |arguments: Value| async move { Ok(json!({ "of": arguments["query"], "weight": "31 kg" })) };
     registry().register(find(), handler).unwrap().freeze()
@@ -47,14 +47,14 @@ async fn events(client: &LlmClient, request: LlmRequest) -> Vec<LlmStreamEvent> 
     client.ask(request).unwrap().map(Result::unwrap).collect().await
 }
 
-/// The kinds of events, in order.
+/// Returns the kinds of events, in order.
 fn kinds(events: &[LlmStreamEvent]) -> Vec<String> {
     let kind = |it: &LlmStreamEvent| serde_json::to_value(it).unwrap()["event"].as_str().unwrap().to_string();
     events.iter().map(kind).collect()
 }
 
 #[tokio::test]
-async fn the_example_of_the_document_runs() {
+async fn documented_example_runs() {
     let tools = tools::registry().register(find(), |_| async { Ok(json!({})) }).unwrap().freeze();
     let client = client(LlmClientConfig {
         transport: TransportConfig::Mock,
@@ -85,7 +85,7 @@ async fn the_example_of_the_document_runs() {
 }
 
 #[tokio::test]
-async fn events_are_in_order_and_end_once() {
+async fn events_are_ordered_and_end_once() {
     let mock = Mock::in_pieces(vec![Ok(vec![text("Ada "), text("Quill"), done(FinishReason::Length)])]);
     let events = events(&mock.client(), request()).await;
     assert_eq!(kinds(&events), ["started", "metrics", "token", "token", "metrics", "completed"]);
@@ -95,10 +95,10 @@ async fn events_are_in_order_and_end_once() {
 }
 
 #[tokio::test]
-async fn a_failure_is_the_last_event_with_its_code_and_cure() {
+async fn failure_is_last_event_with_code_and_hint() {
     for (pieces, code) in [
         (Err(away()), ErrorCode::Unavailable),
-        // A stream that breaks off without an end.
+        // A stream that ends without `Done`.
         (Ok(vec![text("Ada")]), ErrorCode::Unavailable),
         (Err(Error::not_found("no model `m`")), ErrorCode::NotFound),
     ] {
@@ -106,12 +106,12 @@ async fn a_failure_is_the_last_event_with_its_code_and_cure() {
         let events = events(&mock.client(), request()).await;
         let last = events.last().unwrap().clone();
         assert_eq!(last.into_result().unwrap_err().code, code);
-        assert_eq!(mock.asked().len(), 1, "nothing is tried again unless somebody says so");
+        assert_eq!(mock.asked().len(), 1, "no retries without a policy");
     }
 }
 
 #[tokio::test]
-async fn a_policy_of_the_caller_tries_again_and_says_so() {
+async fn retry_policy_retries_and_emits_events() {
     let answers = || vec![Err(away()), Err(away()), Ok(vec![text("Ada"), done(FinishReason::Stop)])];
     let clock = Arc::new(ManualClock::default());
     let config =
@@ -121,7 +121,7 @@ async fn a_policy_of_the_caller_tries_again_and_says_so() {
     assert_eq!(*clock.slept.lock().unwrap(), [Duration::from_millis(250), Duration::from_millis(500)]);
     assert!(matches!(&events[0], LlmStreamEvent::Started { accepted_at: 1_700_000_000_000, .. }));
     assert!(matches!(&events[5], LlmStreamEvent::Metrics { latency_ms: Some(750), .. }), "{:?}", events[5]);
-    // The request's own policy wins over the client's.
+    // The request's policy takes precedence over the client's.
     let once = Guardrails { retry: Some(RetryPolicy::attempts(1)), ..Guardrails::default() };
     let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), ..Default::default() };
     let client = Mock::in_pieces(answers()).client_with(config);
@@ -130,7 +130,7 @@ async fn a_policy_of_the_caller_tries_again_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_was_heard_is_not_said_twice() {
+async fn retries_stop_after_first_token() {
     let clock = Arc::new(ManualClock::default());
     let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), clock, ..Default::default() };
     let mock = Mock::in_pieces(vec![Ok(vec![text("Ada")]), Ok(vec![text("Ada"), done(FinishReason::Stop)])]);
@@ -139,7 +139,7 @@ async fn what_was_heard_is_not_said_twice() {
 }
 
 #[tokio::test]
-async fn tools_of_the_registry_are_run_and_the_model_goes_on() {
+async fn registered_tools_run_and_model_continues() {
     let mock = Mock::in_pieces(vec![
         Ok(vec![call("find", r#"{"query":"hive"}"#), done(FinishReason::ToolCalls)]),
         Ok(vec![text("31 kg."), done(FinishReason::Stop)]),
@@ -155,7 +155,7 @@ async fn tools_of_the_registry_are_run_and_the_model_goes_on() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_there_or_called_wrongly_is_told_to_the_model_and_not_run() {
+async fn unknown_or_invalid_tool_call_is_reported_not_run() {
     for (name, arguments, kind) in
         [("rm", "{}", ToolFault::Unknown), ("find", r#"{"path":"/etc"}"#, ToolFault::InvalidArguments)]
     {
@@ -172,14 +172,14 @@ async fn a_tool_that_is_not_there_or_called_wrongly_is_told_to_the_model_and_not
 }
 
 #[tokio::test]
-async fn calls_of_tools_that_are_the_callers_end_the_round() {
+async fn caller_tool_calls_end_the_round() {
     let mock = Mock::in_pieces(vec![Ok(vec![text("Let me see. "), call("find", "{}"), done(FinishReason::ToolCalls)])]);
     let answer = mock.client().complete(LlmRequest { tools: vec![find()], ..request() }).await.unwrap();
     assert_eq!((answer.finish, answer.tool_calls[0].name.as_str()), (FinishReason::ToolCalls, "find"));
 }
 
 #[tokio::test]
-async fn endless_calls_come_to_an_end() {
+async fn endless_tool_calls_hit_round_limit() {
     let round = || Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]);
     let mock = Mock::in_pieces((0..20).map(|_| round()).collect());
     let rules = Guardrails { max_tool_rounds: 3, ..Guardrails::default() };
@@ -189,7 +189,7 @@ async fn endless_calls_come_to_an_end() {
     assert_eq!((error.code, mock.asked().len()), (ErrorCode::ResourceExhausted, 4));
 }
 
-/// A transport that never says anything, at this place.
+/// A transport that never answers, at this place.
 struct Silent(&'static str);
 
 #[async_trait::async_trait]
@@ -216,14 +216,14 @@ impl Transport for Silent {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
+async fn cancelled_request_frees_the_queue() {
     let queue = QueueLimits { running: 1, waiting: 1 };
     let transport = TransportConfig::Custom(Arc::new(Silent("one")));
     let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
     let first = client.enqueue(request()).unwrap();
     let mut stream = client.stream(&first).unwrap();
     assert!(matches!(stream.next().await, Some(Ok(LlmStreamEvent::Started { task_id, .. })) if task_id == *first.id()));
-    // The clone knows the same requests, and its turn does not come.
+    // The clone shares the requests, and its request stays queued.
     let waiting = client.clone().enqueue(request()).unwrap();
     assert_eq!(client.enqueue(request()).unwrap_err().code, ErrorCode::ResourceExhausted);
     assert_eq!(client.clone().cancel(&waiting), Cancelled::Ended);
@@ -231,7 +231,7 @@ async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
     let rest: Vec<_> = stream.map(Result::unwrap).collect().await;
     assert_eq!(rest.last(), Some(&LlmStreamEvent::Completed { finish_reason: FinishReason::Cancelled }));
     assert_eq!(client.cancel(&first), Cancelled::NotRunning);
-    // Whoever stops listening frees the place too.
+    // Dropping the stream frees the permit too.
     drop(client.ask(request()).unwrap());
     let begun = std::time::Instant::now();
     while client.enqueue(request()).is_err() && begun.elapsed() < Duration::from_secs(5) {
@@ -241,7 +241,7 @@ async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_hold_so_many_bytes_and_no_more() {
+async fn waiting_requests_are_limited_by_memory() {
     let queue = QueueLimits { running: 1, waiting: 9 };
     let transport = TransportConfig::Custom(Arc::new(Silent("full")));
     let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
@@ -250,7 +250,7 @@ async fn requests_that_wait_hold_so_many_bytes_and_no_more() {
     let waiting = [client.enqueue(seeing()).unwrap(), client.enqueue(seeing()).unwrap()];
     let error = client.enqueue(seeing()).unwrap_err();
     assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("MiB"), "{error}");
-    // A question waits for a place alone.
+    // A small request waits only for a permit.
     let _waiting = client.enqueue(request()).unwrap();
     client.cancel(&waiting[0]);
     let begun = std::time::Instant::now();
@@ -261,7 +261,7 @@ async fn requests_that_wait_hold_so_many_bytes_and_no_more() {
 }
 
 #[tokio::test]
-async fn texts_for_vectors_wait_in_the_same_queue_as_questions() {
+async fn embed_calls_share_the_queue() {
     let queue = QueueLimits { running: 1, waiting: 1 };
     let transport = TransportConfig::Custom(Arc::new(Silent("another")));
     let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
@@ -272,7 +272,7 @@ async fn texts_for_vectors_wait_in_the_same_queue_as_questions() {
     assert_eq!(embedded().await.unwrap_err().code, ErrorCode::ResourceExhausted);
     client.cancel(&waiting);
     drop(running);
-    // This backend does not embed, and is asked once there is a turn.
+    // This backend cannot embed, and is called only after a permit is granted.
     let begun = std::time::Instant::now();
     while embedded().await.unwrap_err().code != ErrorCode::FailedPrecondition {
         assert!(begun.elapsed() < Duration::from_secs(5));
@@ -280,7 +280,7 @@ async fn texts_for_vectors_wait_in_the_same_queue_as_questions() {
     }
 }
 
-/// Says a lot the first time, and little from then on.
+/// Sends a long answer the first time, and short ones afterwards.
 #[derive(Default)]
 struct Talkative(std::sync::atomic::AtomicBool);
 
@@ -310,7 +310,7 @@ impl Transport for Talkative {
 }
 
 #[tokio::test]
-async fn who_reads_nothing_of_an_answer_loses_the_turn() {
+async fn unread_answer_releases_its_permit() {
     let queue = QueueLimits { running: 1, waiting: 1 };
     let transport = TransportConfig::Custom(Arc::new(Talkative::default()));
     let clock = Arc::new(ManualClock::default());
@@ -323,7 +323,7 @@ async fn who_reads_nothing_of_an_answer_loses_the_turn() {
 }
 
 #[tokio::test]
-async fn requests_are_held_against_the_limits_that_the_backend_told_of() {
+async fn requests_are_validated_against_reported_limits() {
     let mock = Mock::new(vec![Ok("fine".into())]);
     let client = mock.client();
     client.capabilities(PrivacyMode::LocalOnly).await.unwrap();
@@ -333,8 +333,8 @@ async fn requests_are_held_against_the_limits_that_the_backend_told_of() {
 }
 
 #[tokio::test]
-async fn limits_are_those_of_the_backend_and_never_more_than_configured() {
-    /// Knows one model, which has this context.
+async fn limits_are_backend_limits_up_to_configured() {
+    /// Reports one model with this context size.
     struct Knowing(Option<u32>);
     #[async_trait::async_trait]
     impl Transport for Knowing {
@@ -363,7 +363,7 @@ async fn limits_are_those_of_the_backend_and_never_more_than_configured() {
         (Some(2_048), None, 16_384, 2_048),
         (Some(131_072), None, 16_384, 16_384),
         (Some(2_048), Some("other".into()), 8_192, 8_192),
-        // A server that is away: the configuration alone counts.
+        // Unreachable server: only the configuration counts.
         (None, None, 8_192, 8_192),
     ] {
         let transport = TransportConfig::Custom(Arc::new(Knowing(has)));
@@ -375,7 +375,7 @@ async fn limits_are_those_of_the_backend_and_never_more_than_configured() {
 }
 
 #[tokio::test]
-async fn the_proof_has_every_request_event_and_call_and_no_secret() {
+async fn event_log_is_complete_and_redacted() {
     let mock = Mock::in_pieces(vec![
         Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]),
         Ok(vec![text("fine"), done(FinishReason::Stop)]),
@@ -407,7 +407,7 @@ async fn the_proof_has_every_request_event_and_call_and_no_secret() {
 }
 
 #[tokio::test]
-async fn a_stream_is_told_as_a_story_and_sealed() {
+async fn stream_summary_has_lines_and_hash_chain() {
     let mock = Mock::in_pieces(vec![
         Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]),
         Ok(vec![text("31 "), text("kg"), done(FinishReason::Stop)]),
@@ -421,11 +421,11 @@ async fn a_stream_is_told_as_a_story_and_sealed() {
     assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
     assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
     let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };
-    assert_ne!(stream::seal("", &one), stream::seal("x", &one));
+    assert_ne!(crate::model::llm::event::seal("", &one), crate::model::llm::event::seal("x", &one));
 }
 
 #[tokio::test]
-async fn a_stop_sequence_ends_the_answer() {
+async fn stop_sequence_ends_answer() {
     let mock = Mock::in_pieces(vec![Ok(vec![text("one EN"), text("D two"), done(FinishReason::Length)])]);
     let rules = Guardrails { stop: vec!["END".into()], ..Guardrails::default() };
     let answer = mock.client().complete(LlmRequest { guardrails: Some(rules), ..request() }).await.unwrap();

@@ -1,7 +1,7 @@
-//! How much of a model's context a text takes, without the model's own tokenizer, which a server keeps to itself.
+//! Estimates the tokens of a text without the model's tokenizer, which servers do not expose.
 
-/// Tokens of a text by a careful estimate, rather too many than too few: a word has one for every four letters, and digits,
-/// marks and characters of other scripts have one or more each.
+/// Returns an estimate of the tokens of a text that is rather too high than too low. A word has one token per four letters;
+/// digits, punctuation and characters of other scripts have one or more each.
 pub fn estimated_tokens(text: &str) -> usize {
     let (mut count, mut letters, mut blanks) = (0, 0_usize, 0_usize);
     for it in text.chars() {
@@ -13,7 +13,7 @@ pub fn estimated_tokens(text: &str) -> usize {
         count += letters.div_ceil(4);
         letters = 0;
         match it {
-            // One blank belongs to the word behind it.
+            // A single space belongs to the following word.
             ' ' => {
                 blanks += 1;
                 count += usize::from(blanks == 2);
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_rather_too_many_than_too_few() {
+    fn token_estimate_errs_high() {
         for (text, count) in [
             ("", 0),
             ("The hive weighed 31 kg.", 8),

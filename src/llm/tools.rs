@@ -1,4 +1,4 @@
-//! Tools that the model may call: registered, frozen, then run only with arguments that meet their schema, in their time.
+//! Tools that the model may call: registered, frozen, then run with validated arguments and a timeout.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,26 +7,25 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::model::ToolSpec;
-use crate::model::llm::schema::Schema;
+use crate::model::llm::{Schema, ToolError, ToolFault};
 
-/// The longest that a tool may take, unless it was registered with another time.
+/// Default timeout of a tool.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of a result: it goes into the model's context.
+/// Maximum bytes of a result: it goes into the model's context.
 const MAX_PAYLOAD: usize = 256 << 10;
 
 type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
 
-/// Begins a registry.
+/// Creates an empty registry.
 pub fn registry() -> ToolRegistry {
     ToolRegistry { tools: BTreeMap::new() }
 }
 
-/// Tools that are still being registered.
+/// A registry that still accepts tools.
 #[must_use]
 pub struct ToolRegistry {
     tools: BTreeMap<String, Tool>,
@@ -41,7 +40,7 @@ struct Tool {
 }
 
 impl ToolRegistry {
-    /// Adds a tool with the usual time.
+    /// Adds a tool with the default timeout.
     ///
     /// # Errors
     /// As [`ToolRegistry::register_within`].
@@ -52,10 +51,10 @@ impl ToolRegistry {
         self.register_within(TIMEOUT, spec, handler)
     }
 
-    /// Adds a tool that may take so long.
+    /// Adds a tool with a timeout.
     ///
     /// # Errors
-    /// `InvalidArgument`: the schema of its arguments is none, or there is a tool of that name.
+    /// `InvalidArgument`: the schema of its arguments is invalid, or a tool with this name exists.
     pub fn register_within<F>(
         mut self,
         timeout: Duration,
@@ -74,7 +73,7 @@ impl ToolRegistry {
         Ok(self)
     }
 
-    /// Ends the registration; what is in it does not change any more.
+    /// Ends registration and returns the immutable registry.
     pub fn freeze(self) -> RegisteredTools {
         RegisteredTools { tools: Arc::new(self.tools) }
     }
@@ -93,25 +92,25 @@ impl fmt::Debug for RegisteredTools {
 }
 
 impl RegisteredTools {
-    /// What a request carries to offer all of them.
+    /// Returns the specifications that offer all tools in a request.
     pub fn bindings(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|it| it.spec.clone()).collect()
     }
 
-    /// Says whether a tool is there.
+    /// Returns whether a tool is registered.
     pub fn has(&self, name: &str) -> bool {
         self.tools.contains_key(name)
     }
 
-    /// Runs a tool with arguments that a model wrote.
+    /// Runs a tool with arguments written by a model.
     ///
     /// # Errors
-    /// [`ToolError`]; with [`ToolFault::Unknown`] and [`ToolFault::InvalidArguments`] nothing was run.
+    /// [`ToolError`]; [`ToolFault::Unknown`] and [`ToolFault::InvalidArguments`] mean that nothing was run.
     pub async fn call(&self, name: &str, arguments_json: &str) -> Result<Value, ToolError> {
-        // Models write nothing where nothing is needed.
+        // Models write an empty string for a tool without arguments.
         let text = if arguments_json.trim().is_empty() { "{}" } else { arguments_json };
         let arguments = serde_json::from_str(text).map_err(|error| {
-            ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are no JSON: {error}"))
+            ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are invalid JSON: {error}"))
         })?;
         self.run(name, arguments).await
     }
@@ -123,10 +122,10 @@ impl RegisteredTools {
     pub async fn run(&self, name: &str, arguments: Value) -> Result<Value, ToolError> {
         let tool = self.tools.get(name).ok_or_else(|| {
             let known = self.tools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            ToolError::new(ToolFault::Unknown, format!("there is no tool `{name}`; there are: {known}"))
+            ToolError::new(ToolFault::Unknown, format!("there is no tool `{name}`; known tools: {known}"))
         })?;
         tool.schema.check(&arguments).map_err(|error| {
-            ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are wrong: {error}"))
+            ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are invalid: {error}"))
         })?;
         let work = (tool.handler)(arguments);
         let outcome = tokio::time::timeout(tool.timeout, work)
@@ -135,12 +134,12 @@ impl RegisteredTools {
         let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, told(&error)))?;
         match payload.to_string().len() {
             0..=MAX_PAYLOAD => Ok(payload),
-            bytes => Err(ToolError::new(ToolFault::TooLarge, format!("`{name}` gave {bytes} bytes: ask for less"))),
+            bytes => Err(ToolError::new(ToolFault::TooLarge, format!("`{name}` returned {bytes} bytes: ask for less"))),
         }
     }
 }
 
-/// The message with its cure: the model can act on both.
+/// Returns the message with its hint: the model can act on both.
 fn told(error: &Error) -> String {
     match &error.hint {
         Some(hint) => format!("{} ({hint})", error.message),
@@ -150,6 +149,8 @@ fn told(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn spec(name: &str) -> ToolSpec {
@@ -177,17 +178,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_runs_with_arguments_that_meet_its_schema() {
+    async fn tool_runs_with_valid_arguments() {
         assert_eq!(tools().call("find", r#"{"query":"bees"}"#).await.unwrap(), json!({ "found": "bees" }));
         assert_eq!(tools().bindings().len(), 4);
     }
 
     #[tokio::test]
-    async fn what_goes_wrong_with_a_tool_is_told_apart() {
+    async fn tool_failures_have_distinct_faults() {
         for (name, arguments, kind, said) in [
             ("rm", "{}", ToolFault::Unknown, "broken, find, large, slow"),
             ("find", "", ToolFault::InvalidArguments, "query"),
-            ("find", "{\"que", ToolFault::InvalidArguments, "no JSON"),
+            ("find", "{\"que", ToolFault::InvalidArguments, "invalid JSON"),
             ("find", r#"{"query":"x","path":"/etc"}"#, ToolFault::InvalidArguments, "path"),
             ("slow", r#"{"query":"x"}"#, ToolFault::Timeout, "20ms"),
             ("broken", r#"{"query":"x"}"#, ToolFault::Failed, "no index (vic index)"),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_takes_no_tool_twice_and_none_without_a_schema() {
+    fn duplicate_or_schemaless_tool_is_rejected() {
         let nothing = |_| async { Ok(Value::Null) };
         assert!(registry().register(spec("a"), nothing).and_then(|it| it.register(spec("a"), nothing)).is_err());
         assert!(registry().register(ToolSpec { parameters: json!({ "type": 1 }), ..spec("a") }, nothing).is_err());

@@ -1,4 +1,4 @@
-//! What the TCP port asks of whoever connects, checked before anything is loaded: keys, TLS, names.
+//! Access settings of the TCP port: keys, TLS and host names. They are validated before anything is loaded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::serve::certificate::{self, Certificate};
 use crate::serve::ring::KeyRing;
 
-/// See the module.
+/// Validated access settings.
 pub struct Access {
-    /// None when every program on this machine passes.
+    /// `None` when every program on this machine has access.
     pub(crate) keys: Option<Arc<KeyRing>>,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// What that shows.
+    /// The certificate that `tls` serves.
     pub(crate) certificate: Option<Arc<Certificate>>,
     warnings: Vec<String>,
 }
@@ -28,10 +28,10 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// Reads or makes the key, and reads the certificate.
+    /// Reads or creates the owner's key, and reads the certificate.
     ///
     /// # Errors
-    /// Other machines could connect without a key or without TLS; a file cannot be read or understood.
+    /// When other machines could connect without a key or without TLS, or a file cannot be read or parsed.
     pub fn open(config: &Config) -> Result<Access> {
         check(config)?;
         let mut warnings = Vec::new();
@@ -45,7 +45,7 @@ impl Access {
             }
             AuthMode::Open => {
                 warnings.push(format!(
-                    "every program on this machine may ask, read and index at {}: VIC_BRIDGE_AUTH is `none`; unset it",
+                    "any program on this machine may query and index at {} without a key: unset VIC_BRIDGE_AUTH",
                     config.listen
                 ));
                 None
@@ -53,53 +53,53 @@ impl Access {
         };
         let (tls, certificate) = config.bridge.tls.as_ref().map(certificate::acceptor).transpose()?.unzip();
         if tls.is_none() && !is_local(config.listen) {
-            warnings.push(format!("{} speaks without TLS: let only a proxy that adds it reach it", config.listen));
+            warnings.push(format!("{} serves without TLS: only a proxy that adds TLS should reach it", config.listen));
         }
         Ok(Access { keys, tls, certificate, warnings })
     }
 
-    /// Whether a key is asked for.
+    /// Returns whether a key is required.
     pub fn auth_enabled(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// What the owner should know of the settings.
+    /// Returns warnings about the settings for the owner.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// Whether only programs of this machine reach an address, however it is written: `::ffff:127.0.0.1` is one of IPv4.
+/// Returns whether only this machine reaches an address. Handles mapped forms: `::ffff:127.0.0.1` is IPv4.
 pub(super) fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// An address that other machines reach, itself or through a proxy, needs a key that cannot be guessed; and TLS.
+/// Requires a strong key and TLS for an address that other machines reach, directly or through a proxy.
 fn check(config: &Config) -> Result<()> {
     let (is_far, bridge) = (!is_local(config.listen), &config.bridge);
     let reached = match (is_far, bridge.plain) {
-        (true, _) => format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen),
-        (false, true) => "VIC_BRIDGE_PLAIN says that a proxy passes others on".into(),
+        (true, _) => format!("VIC_LISTEN `{}` is reachable from other machines", config.listen),
+        (false, true) => "VIC_BRIDGE_PLAIN declares a proxy for other machines".into(),
         (false, false) => return Ok(()),
     };
     let refused = |why: &str, cure: &str| Err(Error::invalid(format!("{reached}, and {why}")).hint(cure));
     if bridge.auth == AuthMode::Open {
         return refused(
             "VIC_BRIDGE_AUTH is `none`",
-            "unset VIC_BRIDGE_AUTH, so that only who has the key may ask; or use 127.0.0.1, without VIC_BRIDGE_PLAIN",
+            "unset VIC_BRIDGE_AUTH to require a key; or use 127.0.0.1 without VIC_BRIDGE_PLAIN",
         );
     }
     if bridge.tls.is_none() && !bridge.plain {
         return refused(
-            "there is no certificate: keys and answers could be read",
+            "there is no certificate, so keys and answers could be intercepted",
             "set VIC_BRIDGE_TLS_CERT and VIC_BRIDGE_TLS_KEY; or VIC_BRIDGE_PLAIN=1 behind a proxy that adds TLS; or use \
              127.0.0.1",
         );
     }
     if bridge.api_key.as_ref().is_some_and(|it| it.len() < MIN_KEY_CHARS) {
         return refused(
-            &format!("VIC_BRIDGE_API_KEY has less than {MIN_KEY_CHARS} characters"),
-            "unset VIC_BRIDGE_API_KEY, and vicd makes a key; or take a longer one: `openssl rand -hex 32`",
+            &format!("VIC_BRIDGE_API_KEY has fewer than {MIN_KEY_CHARS} characters"),
+            "unset VIC_BRIDGE_API_KEY, and vicd creates a key; or set a longer one: `openssl rand -hex 32`",
         );
     }
     Ok(())
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_for_other_machines_needs_a_key_and_tls() {
+    fn remote_address_requires_key_and_tls() {
         for listen in ["0.0.0.0:0", "192.0.2.1:8765", "[::]:0"] {
             let listen = ("VIC_LISTEN", listen);
             for (more, named) in [
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_proxy_a_key_is_asked_for() {
+    fn proxy_requires_key() {
         let error = check(&[("VIC_BRIDGE_PLAIN", "1"), ("VIC_BRIDGE_AUTH", "none")]).unwrap_err();
         assert!(error.message.contains("VIC_BRIDGE_AUTH") && error.hint.is_some(), "{error}");
     }
 
     #[test]
-    fn a_key_that_could_be_guessed_opens_nothing_that_other_machines_reach() {
+    fn short_key_is_rejected_for_remote_access() {
         let [short, long] = ["s3cret-s3cret-s3cret-s3cret-s3c", "s3cret-s3cret-s3cret-s3cret-s3cr"];
         for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
             let with = |key| check(&[("VIC_LISTEN", listen), ("VIC_BRIDGE_PLAIN", "1"), ("VIC_BRIDGE_API_KEY", key)]);
@@ -154,12 +154,12 @@ mod tests {
             assert!(error.message.contains("32") && !error.message.contains("s3cret"), "{error}");
             with(long).unwrap();
         }
-        // Whoever is on this machine alone may have a short one.
+        // For this machine only, a short key is accepted.
         check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap();
     }
 
     #[test]
-    fn an_address_of_this_machine_is_one_however_it_is_written() {
+    fn loopback_address_is_local_in_every_notation() {
         for listen in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:8765", "127.9.9.9:0"] {
             let access = check(&[("VIC_LISTEN", listen)]).unwrap();
             assert!(access.warnings().is_empty(), "{listen}");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_the_status_says_so() {
+    fn open_access_adds_warning() {
         let open = check(&[("VIC_BRIDGE_AUTH", "none")]).unwrap();
         assert!(!open.auth_enabled() && open.warnings()[0].contains("VIC_BRIDGE_AUTH"));
         let usual = check(&[]).unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_none_is_refused_with_its_path() {
+    fn invalid_certificate_error_names_path() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cert.pem");
         std::fs::write(&path, "no certificate").unwrap();

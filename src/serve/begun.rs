@@ -1,5 +1,5 @@
-//! What a key has begun and nobody waits for: jobs of the index, also those of verbs, and verbs in jobs. They end with their
-//! key as answers do, which `serve::http::revoked` sees to.
+//! Background work started with an API key that continues without a waiting client: index jobs (also those of corpus
+//! verbs) and corpus jobs. It is cancelled when the key is revoked, as `serve::http::revoked` does for responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,39 +13,37 @@ use crate::model::{CorpusCall, CorpusReply};
 use crate::serve::Service;
 use crate::serve::ring::KeyRing;
 
-/// How often it is looked whether a verb in a job has ended by itself.
+/// Poll interval for corpus jobs and their index jobs.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// So much later than its key a job ends: whoever follows it hears first that the key opens this no more, and not that
-/// somebody ended the job.
-///
-/// Both look at the key by themselves, each half a second and later where the machine is busy.
+/// Delay between revocation and cancellation, so that a client that follows the job sees the revocation and not a
+/// cancelled job. Both poll the key independently, each half a second and later on a busy machine.
 const AFTER: Duration = Duration::from_secs(3);
 
-/// What goes on.
+/// Background work.
 #[derive(Debug)]
 pub(super) enum Begun {
-    /// A job of the index, by its id.
+    /// An index job, by its id.
     Index(String),
-    /// A job of the contract, by its id, with those of the index that it waits for.
+    /// A corpus job, by its id, with the index jobs it waits for.
     Verb(String),
-    /// An INGEST that somebody waits for, until this says that nobody does; what it began in the index goes on.
+    /// An INGEST with a waiting client. The token is cancelled when the client leaves; its index jobs continue.
     Ingest(CancellationToken),
 }
 
-/// The job that the contract goes on in, if it does.
+/// Returns the id of the corpus job in which the work continues, if any.
 pub(super) fn verb(reply: &CorpusReply) -> Option<String> {
     if !reply.accepted {
         return None;
     }
     let text = &reply.text;
-    // That a job was begun is told as JSON, unless YAML was asked for.
+    // The reply is JSON, unless the client asked for YAML.
     let told: Option<Value> = serde_json::from_str(text).ok().or_else(|| serde_yaml_ng::from_str(text).ok());
     Some(told?["data"]["job_id"].as_str()?.into())
 }
 
 impl Begun {
-    /// Ends it once its key opens no more what it opened, unless it has ended before.
+    /// Cancels the work once its key no longer grants it, unless it has ended before.
     pub(super) async fn end_with(self, ring: Arc<KeyRing>, grant: Grant, service: Arc<dyn Service>) {
         loop {
             tokio::select! {
@@ -53,22 +51,22 @@ impl Begun {
                 () = ring.revoked(&grant) => (),
             }
             tokio::time::sleep(AFTER).await;
-            // Whoever changes the table by hand may take a key out and put it back; an answer can be asked for again, and
-            // what a job has done in hours cannot.
+            // A key may be removed from the file and put back by hand. A response can be requested again, but hours of a
+            // job would be lost, so check once more.
             if !ring.may_open(&grant) {
                 break;
             }
         }
         match self.cancel(&*service).await {
-            Ok(()) => tracing::info!(job = ?self, "ended with the key that began it"),
-            Err(error) => tracing::warn!(job = ?self, %error, "cannot be ended with the key that began it"),
+            Ok(()) => tracing::info!(job = ?self, "job cancelled because its key was revoked"),
+            Err(error) => tracing::warn!(job = ?self, %error, "cannot cancel the job of a revoked key"),
         }
     }
 
     async fn ended(&self, service: &dyn Service) {
         match self {
             Begun::Index(id) => {
-                // What is not followed any more has ended.
+                // A job that can no longer be watched has ended.
                 if let Ok(mut job) = service.watch_job(id) {
                     job.wait_for(|it| it.state.is_final()).await.ok();
                 }
@@ -89,11 +87,11 @@ impl Begun {
     async fn cancel(&self, service: &dyn Service) -> Result<()> {
         let mut told = match self {
             Begun::Index(id) => return service.cancel_job(id).await.map(drop),
-            // First: it begins no job of the index from then on.
+            // First cancel the verb, so that it starts no more index jobs.
             Begun::Verb(id) => cancel_verb(id, service).await,
             Begun::Ingest(_) => Ok(()),
         };
-        // One that cannot be ended keeps none of the others.
+        // Continue if one job cannot be cancelled.
         for id in service.own_jobs()? {
             told = told.and(service.cancel_job(&id).await.map(drop));
         }
@@ -103,25 +101,25 @@ impl Begun {
 
 async fn cancel_verb(id: &str, service: &dyn Service) -> Result<()> {
     match service.corpus(about(id, true)).await?.refused {
-        Some(code) => Err(Error::new(code, format!("the job `{id}` was not ended"))),
+        Some(code) => Err(Error::new(code, format!("cannot cancel the job `{id}`"))),
         None => Ok(()),
     }
 }
 
-/// Returns when none of the holder's jobs of the index is left: which of them a verb began is told nowhere.
+/// Waits until the holder has no index jobs left. Which of them belong to a verb is not recorded.
 async fn indexed(service: &dyn Service) {
     while service.own_jobs().is_ok_and(|it| !it.is_empty()) {
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Asks the contract where a job stands, or for its end.
+/// Builds a request for the state of a corpus job, or for its cancellation.
 fn about(id: &str, cancel: bool) -> CorpusCall {
     let request = [("id".to_string(), Value::from(id)), ("cancel".to_string(), Value::from(cancel))];
     CorpusCall { verb: "JOB".into(), request: Map::from_iter(request) }
 }
 
-/// Whether a job may be at work, of which this was told. Where the book cannot be read for the moment nobody knows.
+/// Returns whether a job may still be running. A failed query counts as running.
 fn is_running(told: &Result<CorpusReply>) -> bool {
     let Ok(CorpusReply { text, refused, .. }) = told else { return true };
     match refused {
@@ -143,7 +141,7 @@ mod tests {
     use crate::serve::desk::Desk;
     use crate::serve::fake::FakeService;
 
-    /// Longer than it takes, where the machine is busy with other tests.
+    /// Generous, as the machine may be busy with other tests.
     const GONE: Duration = Duration::from_secs(10);
 
     async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_key_has_begun_ends_when_it_is_revoked() {
+    async fn revoked_key_cancels_its_jobs() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
@@ -183,10 +181,10 @@ mod tests {
         until("the index job is cancelled", async || state(&ada).await == JobState::Cancelled).await;
         let is_cancelled = |id: &str| fake.verbs.lock().unwrap().contains(&about(id, true));
         until("the verb is cancelled", async || is_cancelled("j-ada")).await;
-        assert!(state(&bo).await == JobState::Queued && !is_cancelled("j-bo"), "another key's go on");
+        assert!(state(&bo).await == JobState::Queued && !is_cancelled("j-bo"), "jobs of another key continue");
     }
 
-    /// The fake service, with a key of its user for a folder, as the table and as the caller has it.
+    /// A fake service with a key for one folder.
     struct Shown {
         config: Config,
         _dir: tempfile::TempDir,
@@ -206,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_whose_key_is_put_back_a_moment_later_goes_on() {
+    async fn job_survives_key_restored_within_delay() {
         let Shown { config, _dir, fake, ring, grant } = shown();
         let table = std::fs::read(config.keys_path()).unwrap();
         let waits = tokio::spawn(Begun::Index("job-1".into()).end_with(ring.clone(), grant.clone(), fake.clone()));
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_ingest_that_somebody_waits_for_leaves_no_job_of_the_index_behind() {
+    async fn revoked_key_cancels_index_jobs_of_ingest() {
         let Shown { config, _dir, fake, ring, grant } = shown();
         fake.start_index(IndexRequest::default()).await.unwrap();
         let waits = tokio::spawn(Begun::Ingest(CancellationToken::new()).end_with(ring, grant, fake.clone()));
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_waits_for_the_key_of_a_job_that_has_ended() {
+    async fn finished_job_ends_its_watch() {
         let fake = Arc::new(FakeService::new());
         let with_owners = |begun: Begun| {
             let ring = Arc::new(KeyRing::new("own", "/no/such/table".into()));
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_in_a_job_is_known_by_what_the_contract_says_of_it() {
+    fn job_id_is_read_from_accepted_reply() {
         let check = |text, accepted| verb(&reply(text, accepted));
         assert_eq!(check(r#"{"data": {"job_id": "j-1"}}"#, true).as_deref(), Some("j-1"));
         assert_eq!(check("data:\n  job_id: j-1\n", true).as_deref(), Some("j-1"));
@@ -258,11 +256,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_the_contract_has_ended_when_that_is_told_and_not_when_nothing_is() {
+    fn corpus_job_counts_as_running_on_query_error() {
         let state = |it: &str| Ok(reply(&json!({"data": {"state": it}}).to_string(), false));
         let refused = |code| Ok(CorpusReply { refused: Some(code), ..reply("{}", false) });
         assert!(is_running(&state("running")) && !is_running(&state("completed")));
         assert!(is_running(&refused(ErrorCode::Internal)) && !is_running(&refused(ErrorCode::NotFound)));
-        assert!(is_running(&Err(Error::new(ErrorCode::Unavailable, "the book is locked"))));
+        assert!(is_running(&Err(Error::new(ErrorCode::Unavailable, "the database is locked"))));
     }
 }

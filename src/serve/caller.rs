@@ -1,7 +1,7 @@
-//! Who asks, and the services as they may use them.
+//! The caller of a request, and the services it may use.
 //!
-//! Handlers have no other way to a [`Service`] than the [`Caller`] of the request: what a key does not open, no route can
-//! forget to close. A new method of [`Service`] does not compile until its right stands here.
+//! Handlers reach a [`Service`] only through the [`Caller`] of the request, so no route can forget an authorization check.
+//! A new method of [`Service`] does not compile until it is authorized here.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ use crate::serve::desk::Desk;
 use crate::serve::ring::KeyRing;
 use crate::serve::{Service, check, metrics};
 
-/// Whoever sent a request. Cheap to clone; travels in the extensions of the request.
+/// The authenticated caller. Cheap to clone; stored in the extensions of the request.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    /// The services within the scope of the caller.
+    /// The services restricted to the scope of the caller.
     service: Arc<dyn Service>,
     desk: Arc<Desk>,
     grant: Grant,
 }
 
 impl Caller {
-    /// Makes the caller that a grant describes.
+    /// Creates the caller for a grant.
     pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Desk>, grant: Grant) -> Caller {
         let service = match grant.scope.is_all() {
             true => service.clone(),
@@ -41,40 +41,40 @@ impl Caller {
         Caller { service, desk: desk.clone(), grant }
     }
 
-    /// What exists for the caller.
+    /// Returns the scope of the caller.
     pub(crate) fn scope(&self) -> &Scope {
         &self.grant.scope
     }
 
-    /// Whose key was shown.
+    /// Returns the holder of the key.
     pub(crate) fn holder(&self) -> Holder {
         self.grant.holder.clone()
     }
 
-    /// Whether everything is theirs.
+    /// Returns whether the caller has the owner's rights.
     pub(crate) fn is_owner(&self) -> bool {
         self.grant.right >= Right::Own
     }
 
-    /// Returns when the key that was shown opens this no more; none where that cannot be.
+    /// Returns a future that completes when the key no longer grants this access; `None` if it cannot be revoked.
     pub(crate) fn revoked(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let (ring, grant) = (self.ring()?, self.grant.clone());
         Some(async move { ring.revoked(&grant).await })
     }
 
-    /// The ring that the key is on; none where it cannot be revoked.
+    /// Returns the authenticator of the key; `None` if the key cannot be revoked.
     fn ring(&self) -> Option<Arc<KeyRing>> {
         self.desk.keys.clone().filter(|_| self.grant.holder != Holder::Owner)
     }
 
-    /// Has what goes on without an answer end with the key that was shown.
+    /// Cancels background work when the key is revoked.
     fn end_with_key(&self, begun: Begun) {
         if let Some(ring) = self.ring() {
             tokio::spawn(begun.end_with(ring, self.grant.clone(), self.service.clone()));
         }
     }
 
-    /// INGEST, whose job of the index goes on when nobody waits for the answer any more.
+    /// Runs INGEST. Its index job continues after the client disconnects.
     async fn ingest(&self, call: CorpusCall) -> Result<CorpusReply> {
         let over = CancellationToken::new();
         let _when_nobody_waits = over.clone().drop_guard();
@@ -82,24 +82,24 @@ impl Caller {
         self.service.corpus(call).await
     }
 
-    /// The services, each behind its right and with its place at the desk.
+    /// Returns the services, with authorization and admission control.
     pub(crate) fn service(&self) -> Arc<dyn Service> {
         Arc::new(self.clone())
     }
 
-    /// The counts of the whole daemon, as text.
+    /// Returns the metrics of the daemon as text.
     pub(crate) async fn metrics(&self) -> Result<String> {
         self.may(Right::Own)?;
         Ok(metrics::text(&self.state().await?, self.service.tokens_embedded(), &self.desk))
     }
 
-    /// The state of the daemon. Without a place at the desk: that it lives is told however much is asked of it.
+    /// Returns the state of the daemon. Bypasses admission control, so that health checks work under load.
     pub(crate) async fn state(&self) -> Result<Status> {
         self.state_with(Certificate::problem).await
     }
 
-    /// The same for who shows no key, and hears only whether all is well: that the certificate is to be renewed is told to
-    /// those who can do it, and that it is refused to everybody.
+    /// Returns the state for callers without a key, who only see whether all is well. It ignores a certificate due for
+    /// renewal, which concerns the owner, but not one that clients reject.
     pub(crate) async fn state_for_strangers(&self) -> Result<Status> {
         self.state_with(Certificate::failure).await
     }
@@ -107,7 +107,7 @@ impl Caller {
     async fn state_with(&self, of_certificate: fn(&Certificate) -> Option<String>) -> Result<Status> {
         self.may(Right::Read)?;
         let mut status = self.service.status().await?;
-        // Keys and certificate are known here alone, and are the owner's matter.
+        // Problems of keys and certificate are known here only, and concern the owner.
         if self.grant.scope.is_all() {
             status.degraded.extend(self.desk.keys.as_ref().and_then(|it| it.problem()));
             status.degraded.extend(self.desk.certificate.as_ref().and_then(|it| of_certificate(it)));
@@ -120,11 +120,11 @@ impl Caller {
             return Ok(());
         }
         let wanted = match needed {
-            Right::Read | Right::Index => "this key may read and not index",
+            Right::Read | Right::Index => "this key may read but not index",
             Right::Own => "only the owner's key may do this",
             Right::Local => "only programs of this user on this machine may do this",
         };
-        Err(Error::new(ErrorCode::PermissionDenied, wanted).hint("`vic keys` says what each key opens"))
+        Err(Error::new(ErrorCode::PermissionDenied, wanted).hint("`vic keys` lists the rights of each key"))
     }
 }
 
@@ -167,14 +167,14 @@ impl Service for Caller {
     }
 
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
-        // INGEST has the index read folders; everything else reads what is there.
+        // INGEST makes the index read folders; every other verb only reads.
         let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
         self.may(if ingests { Right::Index } else { Right::Read })?;
         let reply = match ingests {
             true => self.ingest(call).await?,
             false => self.desk.reading(&self.grant.holder, self.service.corpus(call)).await?,
         };
-        // Nothing may be awaited in between: whoever is revoked meanwhile would have begun something that goes on.
+        // Do not await in between: work of a key revoked meanwhile would continue.
         if let Some(id) = begun::verb(&reply) {
             self.end_with_key(Begun::Verb(id));
         }
@@ -190,7 +190,7 @@ impl Service for Caller {
         self.may(Right::Index)?;
         check::index(&request)?;
         let job = self.service.start_index(request).await?;
-        // As with the verbs: nothing may be awaited in between.
+        // As for the verbs: do not await in between.
         self.end_with_key(Begun::Index(job.job_id.clone()));
         Ok(job)
     }
@@ -221,7 +221,7 @@ impl Service for Caller {
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
-        // What it waits for and counts may lie anywhere.
+        // It waits for files anywhere and counts them.
         self.may(if self.grant.scope.is_all() { Right::Read } else { Right::Own })?;
         self.service.sync(request).await
     }
@@ -276,7 +276,7 @@ impl Service for Caller {
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
-        // A tool loop may call whatever reads; to write is the owner's.
+        // A tool loop may call any reading tool; only the owner may write.
         self.may(if request.writes() { Right::Own } else { Right::Read })?;
         self.desk.question(&self.grant.holder, self.service.graph(request)).await
     }
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use crate::serve::fake::FakeService;
 
-    /// What a key for one folder opens.
+    /// Returns the grant of a key for one folder.
     fn some(right: Right) -> Grant {
         Grant { scope: Scope::Folders(["/w".into()].into()), right, holder: Holder::Key("ada".into()) }
     }
@@ -314,7 +314,7 @@ mod tests {
         Caller::new(&service, &Arc::new(Desk::new(2)), grant)
     }
 
-    /// Whether each of these is allowed: to ask, to index, to own.
+    /// Returns which calls succeed: reading, indexing and owning ones.
     async fn check(right: Right) -> [Vec<bool>; 3] {
         let it = caller(right);
         let denied = |error: Error| error.code == ErrorCode::PermissionDenied;
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_opens_what_its_right_says_and_no_more() {
+    async fn each_right_allows_only_its_calls() {
         let told = |opens: [bool; 3]| [vec![opens[0]; 6], vec![opens[1]; 3], vec![opens[2]; 5]];
         assert_eq!(check(Right::Read).await, told([true, false, false]));
         assert_eq!(check(Right::Index).await, told([true, true, false]));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_beyond_their_places_are_refused_at_once_and_liveness_is_told() {
+    async fn excess_lists_are_rejected_and_state_is_not() {
         let service = FakeService { latency: Duration::from_secs(3_600), ..FakeService::new() };
         let service: Arc<dyn Service> = Arc::new(service);
         let it = Caller::new(&service, &Arc::new(Desk::new(1)), Grant::owner());
@@ -361,7 +361,7 @@ mod tests {
                 tokio::spawn(async move { it.status().await })
             })
             .collect();
-        // The scheduler takes some tasks at a time.
+        // The scheduler runs a limited number of tasks at a time.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -372,15 +372,15 @@ mod tests {
         assert!(it.jobs(1).await.is_err_and(busy));
         assert!(it.roots().await.is_err_and(busy));
         assert!(it.audit(1).await.is_err_and(busy));
-        // It takes its time, and is not refused.
+        // It is slow, but not rejected.
         assert!(tokio::time::timeout(Duration::from_millis(20), it.state()).await.is_err());
-        // Questions have places of their own.
+        // Questions have a limit of their own.
         assert_eq!(it.desk.questions.taken(), 0);
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
     #[tokio::test]
-    async fn a_damaged_table_of_keys_is_told_to_the_owner_until_it_is_mended() {
+    async fn broken_key_table_is_reported_to_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("keys.json");
         let keys = Some(Arc::new(KeyRing::new("own", table.clone())));
@@ -388,9 +388,9 @@ mod tests {
         let desk = Arc::new(Desk { keys, ..Desk::new(2) });
         let told = async |grant: Grant| {
             let status = Caller::new(&service, &desk, grant).service().status().await.unwrap();
-            status.degraded.iter().filter(|it| it.contains("keys.json") && it.contains("mend it")).count()
+            status.degraded.iter().filter(|it| it.contains("keys.json") && it.contains("fix it")).count()
         };
-        assert_eq!(told(Grant::local()).await, 0, "that there is none is no problem");
+        assert_eq!(told(Grant::local()).await, 0, "a missing file is no problem");
         std::fs::write(&table, "[{").unwrap();
         assert_eq!((told(Grant::local()).await, told(Grant::owner()).await, told(some(Right::Index)).await), (1, 1, 0));
         std::fs::write(&table, "[]\n").unwrap();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_with_a_scope_has_the_services_of_that_scope() {
+    fn scoped_caller_uses_scoped_services() {
         let service = Arc::new(FakeService::new());
         let shared: Arc<dyn Service> = service.clone();
         let desk = Arc::new(Desk::new(1));

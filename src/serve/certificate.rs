@@ -1,6 +1,5 @@
-//! The certificate of the TCP port. It is read again when its files change: those who hand certificates out for a few weeks
-//! have a program replace them at night, and nobody restarts a daemon for that. Where that program fails, the status says so
-//! before whoever connects refuses the old one.
+//! The TLS certificate of the TCP port. Short-lived certificates are replaced by a program while the daemon runs, so the
+//! files are reread when they change. If renewal fails, the status reports it before clients reject the old certificate.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -21,24 +20,23 @@ use crate::config::TlsFiles;
 use crate::error::{Error, ErrorCode, Result};
 use crate::serve::validity::{self, Validity};
 
-/// How often the files are looked at. To watch their folders would not do: what replaces the files may let a link far above
-/// them lead elsewhere.
+/// Poll interval for the files. Watching their folders is not enough: a symbolic link anywhere above them may change.
 const LOOKS: Duration = Duration::from_secs(3);
-/// Whoever replaces two files does so one after the other.
+/// Delay before reading, because the two files are replaced one after the other.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Whoever looks at two files needs little.
+/// Stack size of the polling thread, which needs little.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How long before its end a certificate is spoken of.
+/// Time before expiry at which a warning starts.
 const NOTICE: TimeDelta = TimeDelta::days(14);
 
-/// One that is handed out for a few days is renewed when a part of them is left: it is spoken of when only this part is.
+/// Fraction of the validity period: for short-lived certificates, the warning starts when 1/`NOTICE_PART` of it remains.
 const NOTICE_PART: i32 = 3;
 
-/// Returns what speaks TLS with the certificate of these files, whatever is in them by then, and that certificate.
+/// Returns a TLS acceptor that always serves the current certificate of these files, and that certificate.
 ///
 /// # Errors
-/// `FailedPrecondition` when a file cannot be read or understood, or the two do not belong together.
+/// `FailedPrecondition` when a file cannot be read or parsed, or when certificate and key do not match.
 pub(super) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate>)> {
     let certificate = Certificate::watched(files)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -50,50 +48,50 @@ pub(super) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate
     Ok((TlsAcceptor::from(Arc::new(config)), certificate))
 }
 
-/// What new connections are shown.
+/// The certificate for new connections.
 pub(crate) struct Certificate {
     files: TlsFiles,
     shown: RwLock<Arc<CertifiedKey>>,
-    /// Why what is in the files now is not shown.
+    /// Why the current files are not used.
     refused: RwLock<Option<String>>,
 }
 
 impl Certificate {
-    /// Reads the files, and again whenever they are others.
+    /// Reads the files, and rereads them whenever they change.
     fn watched(files: &TlsFiles) -> Result<Arc<Certificate>> {
         let seen = stamps(files);
         let shown = RwLock::new(Arc::new(read(files)?));
         let certificate = Arc::new(Certificate { files: files.clone(), shown, refused: RwLock::default() });
         certificate.warn();
         let weak = Arc::downgrade(&certificate);
-        // Of its own: a file system that does not answer holds nobody up.
+        // A thread of its own, so that a file system that hangs blocks nothing else.
         let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
         if let Err(error) = keeper.spawn(move || keep(&weak, seen)) {
-            tracing::warn!(%error, "a new certificate will only be seen at the next start");
+            tracing::warn!(%error, "a new certificate is only loaded at the next start");
         }
         Ok(certificate)
     }
 
-    /// Goes on with the old one when the new one is of no use.
+    /// Rereads the files; keeps the old certificate if the new one is unusable.
     fn renew(&self) {
         let new = read(&self.files);
         let refused = new.as_ref().err().map(|error| {
             let cure = error.hint.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
-            format!("goes on with the old certificate of the TCP port: {}{cure}", error.message)
+            format!("the TCP port keeps its old certificate: {}{cure}", error.message)
         });
         *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
         match new {
             Ok(new) if new.cert == self.shown().cert => return,
             Ok(new) => {
                 *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-                tracing::info!(path = %self.files.certificate.display(), "new connections get the new certificate");
+                tracing::info!(path = %self.files.certificate.display(), "loaded a new certificate for new connections");
             }
             Err(_) => (),
         }
         self.warn();
     }
 
-    /// That it is not valid yet, has expired or soon will, or that a new one is of no use, and the cure.
+    /// Returns the problem with its fix: not yet valid, expired or expiring soon, or a new certificate that is unusable.
     pub(crate) fn problem(&self) -> Option<String> {
         let of_files = self.refused.read().unwrap_or_else(PoisonError::into_inner).clone();
         let of_shown = || problem(&self.files, self.shown().cert.first()?, Utc::now());
@@ -103,7 +101,7 @@ impl Certificate {
         }
     }
 
-    /// The same, where who checks it does not connect already.
+    /// Returns the problem only if clients that verify certificates already reject it.
     pub(crate) fn failure(&self) -> Option<String> {
         failure(&self.files, self.shown().cert.first()?, Utc::now())
     }
@@ -131,7 +129,7 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-/// What tells two states of a file apart: times, place and length; none of one that is not there.
+/// File stamp to detect changes: ctime (seconds, nanoseconds), inode, length; `None` if the file is missing.
 type Stamp = Option<(i64, i64, u64, u64)>;
 
 fn stamps(files: &TlsFiles) -> [Stamp; 2] {
@@ -141,7 +139,7 @@ fn stamps(files: &TlsFiles) -> [Stamp; 2] {
     })
 }
 
-/// Reads the files again when they are others than `seen`, as long as the certificate is shown.
+/// Rereads the files when their stamps differ from `seen`, for the lifetime of the certificate.
 fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
     loop {
         std::thread::sleep(LOOKS);
@@ -155,8 +153,8 @@ fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
     }
 }
 
-/// What is to be said at a time of the server's own certificate. Those that signed it may have expired: whoever connects may
-/// know others in their place.
+/// Returns the problem of the server's own certificate at a given time. Issuer certificates are not checked: clients may
+/// know other valid ones.
 fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     let Validity { from, until } = validity::of(certificate)?;
     let left = until - now;
@@ -166,18 +164,18 @@ fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<S
     }
     let when = if is_early { from } else { until }.format("%Y-%m-%d %H:%M UTC");
     let told = match left < TimeDelta::zero() {
-        _ if is_early => format!("is not valid before {when}: who checks it does not connect"),
-        true => format!("has expired on {when}: who checks it does not connect"),
-        false => format!("expires on {when}, and then who checks it does not connect"),
+        _ if is_early => format!("is not valid before {when}: clients that verify it cannot connect"),
+        true => format!("has expired on {when}: clients that verify it cannot connect"),
+        false => format!("expires on {when}; from then on, clients that verify it cannot connect"),
     };
-    // The clock of a machine without a battery begins years ago.
-    let look = if is_early { "look at the clock of this machine, or " } else { "" };
+    // A machine without a clock battery may start with a date years ago.
+    let look = if is_early { "check the clock of this machine, or" } else { "" };
     let [certificate, key] = [&files.certificate, &files.key].map(|it| it.display());
     let cure = format!("{look}put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
     Some(format!("the certificate of the TCP port {told} ({cure})"))
 }
 
-/// The same, unless that is only a notice.
+/// Like [`problem`], but `None` for an expiry warning.
 fn failure(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     problem(files, certificate, now).filter(|_| validity::of(certificate).is_some_and(|it| !it.holds_at(now)))
 }
@@ -203,8 +201,8 @@ fn read(files: &TlsFiles) -> Result<CertifiedKey> {
 mod tests {
     use super::*;
 
-    /// What is said of a certificate for these days, so many seconds after the end of the last. Who shows no key hears of it
-    /// where nobody connects who checks it, and not before.
+    /// Returns the problem of a certificate valid for `days`, `seconds` after its end. Checks that it also is a failure,
+    /// unless it is only a warning.
     fn check(days: i64, seconds: i64) -> Option<String> {
         let until = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
         let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_expires_is_told_with_its_day_and_its_cure_14_days_before() {
+    fn expiry_warning_starts_14_days_before_end() {
         const DAY: i64 = 24 * 3_600;
         assert_eq!(check(365, -14 * DAY - 1), None);
         for seconds in [-14 * DAY, -1, 0] {
@@ -231,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn one_for_a_few_days_is_not_spoken_of_while_there_is_time_to_renew_it() {
+    fn short_lived_certificate_warns_in_last_third() {
         const DAY: i64 = 24 * 3_600;
         assert_eq!(check(6, -2 * DAY - 1), None);
         assert!(check(6, -2 * DAY).unwrap().contains("expires on"));
     }
 
     #[test]
-    fn one_that_is_not_valid_yet_is_told_with_its_day_whatever_is_left_of_it() {
+    fn not_yet_valid_certificate_is_reported() {
         const DAY: i64 = 24 * 3_600;
         for (days, before) in [(365, 1), (365, 9_000 * DAY), (6, DAY)] {
             let told = check(days, -days * DAY - before).unwrap();
@@ -246,11 +244,11 @@ mod tests {
             assert!(told.contains(&format!("is not valid before {from}")) && told.contains("clock"), "{told}");
             assert!(told.contains("/w/cert.pem") && told.contains("/w/key.pem"), "{told}");
         }
-        assert_eq!(check(365, -365 * DAY), None, "its first second is one of it");
+        assert_eq!(check(365, -365 * DAY), None, "valid from its first second");
     }
 
     #[test]
-    fn of_what_cannot_be_understood_nothing_is_said() {
+    fn unparsable_certificate_has_no_problem() {
         let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
         assert_eq!(problem(&files, b"no certificate", Utc::now()), None);
     }

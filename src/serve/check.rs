@@ -1,4 +1,4 @@
-//! Sizes and ranges that every protocol checks before a service sees a request. Each refusal names its field.
+//! Size and range checks that every protocol applies before it calls a service. Each error names its field.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,13 @@ use crate::model::{
 };
 use crate::{ask, librarian};
 
-/// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
+/// Maximum size of a question, in bytes: far beyond what a person types, small enough to parse and embed at once.
 pub(crate) const MAX_QUERY: usize = 32 << 10;
 
-/// Most hits of one question, as the contract has it.
+/// Maximum number of hits of one question, as documented in the API.
 const MAX_HITS: u32 = 1_000;
 
-/// Most lines of one grep, as the contract has it.
+/// Maximum number of lines of one grep, as documented in the API.
 const MAX_LINES: u32 = 10_000;
 
 /// Checks a question.
@@ -27,7 +27,7 @@ pub(crate) fn ask(request: &AskRequest) -> Result<()> {
     request.plan.as_ref().map_or(Ok(()), plan)
 }
 
-/// The fields of a plan and of filters whose values have ranges.
+/// Fields of filters and of a plan with restricted values.
 const FILTERS: &[&str] =
     &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
 const PLAN: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
@@ -41,7 +41,7 @@ fn filters(filters: &L0Filters) -> Result<()> {
     librarian::validate_filters(filters).map_err(|error| name("filters", FILTERS, error))
 }
 
-/// The librarian's messages quote the field; this puts it where programs look.
+/// Sets the error's field to the one that the librarian's message quotes.
 fn name(parent: &str, fields: &[&str], error: Error) -> Error {
     let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
     match (&error.field, quoted) {
@@ -53,7 +53,7 @@ fn name(parent: &str, fields: &[&str], error: Error) -> Error {
     }
 }
 
-/// Checks a search for files like a file.
+/// Checks a search for similar files.
 pub(crate) fn similar(request: &SimilarRequest) -> Result<()> {
     path("path", &request.path)?;
     filters(&request.filters)?;
@@ -70,7 +70,7 @@ pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
     range("limit", request.limit, MAX_LINES)
 }
 
-/// Checks a question about a table.
+/// Checks a table query.
 pub(crate) fn table(request: &TableRequest) -> Result<()> {
     path("path", &request.path)?;
     let columns = request.aggregates.iter().filter_map(|it| it.column.as_ref());
@@ -80,11 +80,11 @@ pub(crate) fn table(request: &TableRequest) -> Result<()> {
     range("limit", request.limit, MAX_HITS)
 }
 
-/// Most paths of one job, and their bytes in all: whoever lists jobs gets those of every one.
+/// Maximum number of paths of one job, and their total size: a list of jobs includes the paths of each.
 const MAX_PATHS: usize = 1_000;
 const MAX_PATHS_BYTES: usize = 64 << 10;
 
-/// Checks what a job is to be about.
+/// Checks an index request.
 pub(crate) fn index(request: &IndexRequest) -> Result<()> {
     let paths = &request.paths;
     paths.iter().try_for_each(|it| path("paths", it))?;
@@ -95,13 +95,13 @@ pub(crate) fn index(request: &IndexRequest) -> Result<()> {
     Ok(())
 }
 
-/// Longest wait for a sync, in seconds: a connection that is open for longer is a job's business.
+/// Maximum timeout of a sync, in seconds; use a job to wait longer.
 const MAX_WAIT: u32 = 3_600;
 
-/// Longest pause, in seconds: a year. Longer ones need no end.
+/// Maximum length of a pause, in seconds: a year. Longer pauses need no end.
 const MAX_PAUSE: u64 = 366 * 24 * 3_600;
 
-/// Checks a wait until everything is searchable.
+/// Checks a sync request.
 pub(crate) fn sync(request: &SyncRequest) -> Result<()> {
     request.path.as_deref().map_or(Ok(()), |it| path("path", it))?;
     range("timeout_seconds", request.timeout_seconds, MAX_WAIT)
@@ -111,27 +111,27 @@ pub(crate) fn sync(request: &SyncRequest) -> Result<()> {
 pub(crate) fn pause(request: &PauseRequest) -> Result<()> {
     match request.seconds {
         Some(seconds) if !(1..=MAX_PAUSE).contains(&seconds) => {
-            Err(Error::invalid(format!("`seconds` is {seconds}, and has to be between 1 and {MAX_PAUSE}"))
+            Err(Error::invalid(format!("`seconds` is {seconds}, but must be between 1 and {MAX_PAUSE}"))
                 .field("seconds")
-                .hint("leave it out for a pause without an end"))
+                .hint("omit it for a pause without end"))
         }
         _ => Ok(()),
     }
 }
 
-/// Most files of one page: some 5 MiB.
+/// Maximum number of files per page: some 5 MiB.
 pub(crate) const MAX_FILES: u32 = 10_000;
 
-/// Files of one page when nothing is said.
+/// Default number of files per page.
 const DEFAULT_FILES: u32 = 100;
 
-/// Most characters of one reading.
+/// Maximum number of characters per read.
 const MAX_CHARS: u64 = 1_000_000;
 
-/// Characters of one reading when nothing is said: what a person, or a model, reads at once.
+/// Default number of characters per read: what a person or a model reads at once.
 const DEFAULT_CHARS: u64 = 20_000;
 
-/// Checks a list of files; returns the filter and the number of files.
+/// Checks a file list request; returns the filter and the number of files.
 pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     range("limit", request.limit, MAX_FILES)?;
     self::filters(&request.filters)?;
@@ -145,34 +145,34 @@ pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
 }
 
-/// Words that a name is to hold, each once.
+/// Returns the distinct words that a name must contain.
 fn words(given: &[String]) -> Result<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     for word in given {
         if word.len() > MAX_QUERY {
-            let text = format!("`words` has one of {} bytes, and each may have {MAX_QUERY}", word.len());
+            let text = format!("`words` has a word of {} bytes; the limit is {MAX_QUERY}", word.len());
             return Err(Error::invalid(text).field("words"));
         }
         if word.is_empty() || words.contains(word) {
             continue;
         }
         if words.len() == MAX_NAME_WORDS {
-            let text = format!("`words` has more than {MAX_NAME_WORDS} that differ");
-            return Err(Error::invalid(text).field("words").hint("leave some out"));
+            let text = format!("`words` has more than {MAX_NAME_WORDS} different words");
+            return Err(Error::invalid(text).field("words").hint("remove some"));
         }
         words.push(word.clone());
     }
     Ok(words)
 }
 
-/// Roots are known by their resolved paths. What is not absolute lies below one of them.
+/// Resolves an absolute path, as roots are stored resolved. A relative path is below a root.
 async fn folder(name: &str) -> Result<PathBuf> {
     path("warehouse_root", name)?;
     let path = path_of(name);
     Ok(if path.is_absolute() { resolved(&path).await } else { path })
 }
 
-/// Checks a reading; returns the number of characters.
+/// Checks a read request; returns the number of characters.
 pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
     path("path", &request.path)?;
     match request.max_chars.unwrap_or(DEFAULT_CHARS) {
@@ -181,15 +181,15 @@ pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
     }
 }
 
-/// A path may hold whatever a file name may.
+/// Checks a path, which may contain any character of a file name.
 pub(crate) fn path(field: &str, path: &str) -> Result<()> {
     if path.is_empty() || path.len() > MAX_QUERY || path.contains('\0') {
-        return Err(Error::invalid(format!("`{field}` is empty, too long, or no path")).field(field));
+        return Err(Error::invalid(format!("`{field}` is empty, too long, or not a path")).field(field));
     }
     Ok(())
 }
 
-/// Something must be said, nothing that no keyboard types, and not too much of it.
+/// Checks that a text is not blank, not too long, and without control characters.
 pub(crate) fn text(field: &str, text: &str) -> Result<()> {
     if text.trim().is_empty() {
         return Err(Error::invalid(format!("`{field}` is empty")).field(field));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_says_something_printable_of_reasonable_length() {
+    fn blank_long_or_control_questions_are_rejected() {
         check(question("who?\n\tand why"), None);
         check(question(&"x".repeat(MAX_QUERY)), None);
         for query in ["", " \n", "a\u{0}b", "\u{1b}[2J", "\u{9b}2J", &"ä".repeat(100_000)] {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_about_so_many_paths_as_a_list_of_jobs_can_hold() {
+    fn index_paths_are_limited_in_number_and_size() {
         let of = |paths: Vec<String>| index(&IndexRequest { paths, ..IndexRequest::default() }).map_err(|it| it.field);
         let field = Err(Some("paths".to_string()));
         assert_eq!(of(Vec::new()), Ok(()));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_through_for_sixteen_words() {
+    fn name_words_are_deduplicated_and_limited_to_16() {
         let of = |count: usize| (0..count).map(|it| format!("w{it}")).collect::<Vec<_>>();
         assert_eq!(words(&[of(16), of(16), vec![String::new(); 900]].concat()).unwrap(), of(16));
         assert_eq!(words(&of(17)).unwrap_err().field.as_deref(), Some("words"));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_outside_of_their_range_are_refused_by_name() {
+    fn out_of_range_values_name_their_field() {
         for (limit, field) in [(0, Some("limit")), (1, None), (1_000, None), (1_001, Some("limit"))] {
             check(AskRequest { limit: Some(limit), ..question("x") }, field);
         }

@@ -4,15 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::client::*;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::*;
-use crate::model::{FileState, JobState};
-use crate::model::samples;
+use crate::model::{FileState, JobState, samples, *};
+use crate::proto::wire;
 use crate::serve::fake::FakeService;
 use crate::serve::{Access, Listeners, run};
 

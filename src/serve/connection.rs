@@ -1,6 +1,6 @@
-//! Both ports: takes connections and speaks HTTP/1.1 or HTTP/2 with them, whichever they begin with, over TLS if there is
-//! a certificate. No connection holds the daemon up: one that asks nothing is cut, and at the end each has as long as its
-//! requests at work.
+//! Serves both ports: accepts connections and speaks HTTP/1.1 or HTTP/2, whichever the client starts with, over TLS if
+//! there is a certificate. No connection blocks the daemon: idle ones are closed, and at shutdown each lives as long as
+//! its running requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,54 +26,54 @@ use crate::model::Holder;
 use crate::serve::incoming::{Listener, Peer, Socket};
 use crate::serve::sending::Sending;
 
-/// Requests of one connection at work at the same time; more wait. A bound against one client that takes everything.
+/// Maximum concurrent requests of one connection; more wait. Limits a single client.
 const MAX_CONCURRENT: usize = 64;
 
-/// Requests of one connection, at work or waiting.
+/// Maximum requests of one connection, running or waiting.
 const MAX_STREAMS: u32 = 100;
 
-/// Largest headers of one request, in bytes. Ours have a few hundred.
+/// Maximum size of the headers of one request, in bytes. Those of our clients have a few hundred.
 const MAX_HEADERS: u32 = 16 << 10;
 
-/// Streams that a client opened and reset before they were looked at; more end the connection.
+/// Maximum number of streams that a client opened and reset before they were accepted; more close the connection.
 const MAX_RESET_STREAMS: usize = 20;
 
-/// How often an idle connection is asked whether it is still there.
+/// Interval of keepalive pings on an idle connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long it may take to say so.
+/// Time to answer a keepalive ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long TLS, and the headers of a request, may take, and how long an HTTP/1.1 connection may be idle.
+/// Timeout of the TLS handshake and of request headers, and idle timeout of HTTP/1.1 connections.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 
-/// What connections may have.
+/// Limits on connections.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// So many at the same time. One more takes the place of a stranger, or of one that does nothing, or waits to be taken
-    /// where there is none.
+    /// Maximum number of connections. A further one replaces an unauthenticated or idle one, or waits to be accepted if
+    /// there is none.
     connections: usize,
-    /// How long an answer may wait for who reads it.
+    /// How long a response may wait for its reader.
     stall: Duration,
 }
 
-/// The connections stay far below the limit of open files.
+/// The number of connections stays far below the limit of open files.
 const BOUNDS: Bounds = Bounds { connections: 2_048, stall: Duration::from_secs(30) };
 
-/// How often it is looked for one that can give way, while there is none.
+/// Interval of retries to find a connection to close when the limit is reached.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long answers may take to be sent once the last request has ended after the shutdown.
+/// Time to send responses after the last request ended at shutdown.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// What is served on a port.
+/// Service on a port.
 pub(crate) struct Port {
     pub(crate) router: Router,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Serves until the shutdown, then until the last connection has ended.
+/// Serves until the shutdown, then until the last connection has closed.
 pub(crate) async fn serve(listener: Listener, port: Port) {
     serve_within(BOUNDS, listener, port).await;
 }
@@ -90,7 +90,7 @@ async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
         tokio::select! {
             () = port.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => (),
-            // Another may be at rest by now.
+            // A connection may have become idle meanwhile.
             () = tokio::time::sleep(FULL_PAUSE), if full => (),
             (socket, peer) = listener.accept(), if !full => {
                 let pulse = Arc::new(Pulse::default());
@@ -103,8 +103,8 @@ async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
     while connections.join_next().await.is_some() {}
 }
 
-/// Connections, in the order in which they came. Anybody could take every place for good: by being silent in HTTP/2, and
-/// without a key also by not reading the answers for a while.
+/// Connections in order of arrival. Without eviction, a client could occupy all of them forever: by idling in HTTP/2, or
+/// without a key by not reading responses.
 #[derive(Default)]
 struct Guests(VecDeque<(AbortHandle, Arc<Pulse>)>);
 
@@ -116,10 +116,8 @@ impl Guests {
         self.0.push_back((handle, pulse));
     }
 
-    /// Cuts the one that has been there longest of those that may not have shown a key yet, or else of those that have
-    /// nothing under way, or else of those of a key that has more than half of all. Not the one that came last: it has had
-    /// no time to show anything.
-    /// Nobody is cut where there are fewer than `most`, as when one has just gone.
+    /// Closes one connection if there are at least `most`. Chooses the oldest unauthenticated one, else the oldest idle
+    /// one, else the oldest of a key with more than half of all. The newest is exempt, as it had no time to authenticate.
     fn cut_one(&mut self, most: usize) {
         self.0.retain(|(handle, _)| !handle.is_finished());
         if self.0.len() < most {
@@ -136,7 +134,7 @@ impl Guests {
 }
 
 impl Guests {
-    /// The key that has more than half of the connections, if there is one. The owner may have all of them.
+    /// Returns the key with more than half of the connections, if any. The owner may have all of them.
     fn greedy(&self) -> Option<&Holder> {
         let mut counts: HashMap<&Holder, usize> = HashMap::new();
         let keys = self.0.iter().filter_map(|(_, pulse)| pulse.holder.get()).filter(|it| **it != Holder::Owner);
@@ -157,23 +155,23 @@ async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Puls
             let handshake = tokio::time::timeout(HEADER_TIME, tls.accept(stream));
             match port.shutdown.run_until_cancelled(handshake).await {
                 Some(Ok(Ok(stream))) => speak(stream, peer, &port, pulse, Some(patience)).await,
-                Some(Ok(Err(error))) => tracing::debug!(%error, "a client does not speak TLS as we do"),
+                Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
                 Some(Err(_)) | None => (),
             }
         }
     }
 }
 
-/// How long others than programs of this user may do nothing.
+/// Timeouts for TCP clients.
 struct Patience {
-    /// Until their first request.
+    /// Until the first request.
     request: Duration,
-    /// Until they read on.
+    /// Without reading a response.
     reader: Duration,
 }
 
-/// Speaks with one client until it goes, or until its requests at work have ended after the shutdown. One that has sent no
-/// request in time is cut, whatever it has begun to send, and so is one that does not read.
+/// Serves one client until it disconnects, or until its running requests end after the shutdown. Closes a connection that
+/// sends no request in time or does not read.
 async fn speak<S>(stream: S, peer: Peer, port: &Port, pulse: Arc<Pulse>, patience: Option<Patience>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -197,7 +195,7 @@ where
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
         () = pulse.missing(patience) => {
-            tracing::debug!("a client neither asks nor reads");
+            tracing::debug!("closed a connection that neither sends nor reads");
             return;
         }
         () = port.shutdown.cancelled() => {
@@ -209,7 +207,7 @@ where
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "connection error");
     }
 }
 
@@ -227,7 +225,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// How many requests a connection has had, how many of them are at work, and by whose key the first of them was let in.
+/// State of a connection: requests so far, running requests, and the holder of the first accepted key.
 #[derive(Default)]
 pub(crate) struct Pulse {
     holder: OnceLock<Holder>,
@@ -238,7 +236,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Notes that whoever speaks here is no stranger. Through one connection of a proxy speak many: the first counts.
+    /// Marks the connection as authenticated. The first holder counts, even if a proxy shares the connection.
     pub(crate) fn make_known(&self, holder: Holder) {
         self.holder.get_or_init(|| holder);
     }
@@ -247,12 +245,12 @@ impl Pulse {
         self.holder.get().is_some()
     }
 
-    /// Whether nothing is at work or under way.
+    /// Returns whether no request is running and no response is being sent.
     fn is_at_rest(&self) -> bool {
         self.at_work.load(Ordering::Acquire) == 0 && self.sending.is_over()
     }
 
-    /// Returns when no request has come in time, or an answer is not read.
+    /// Returns when no request arrived in time, or when a response is not read.
     async fn missing(&self, patience: Option<Patience>) {
         let Some(patience) = patience else { return std::future::pending().await };
         let silent = async {
@@ -267,7 +265,7 @@ impl Pulse {
         }
     }
 
-    /// Returns some time after the last request has ended.
+    /// Returns a short time after the last request ended.
     async fn stopped(&self) {
         loop {
             let changed = self.changed.notified();
@@ -280,7 +278,7 @@ impl Pulse {
     }
 }
 
-/// One request at work.
+/// Guard of a running request.
 struct Beat(Arc<Pulse>);
 
 impl Beat {
@@ -307,10 +305,10 @@ mod tests {
 
     use super::*;
 
-    /// More than the buffers of a connection take.
+    /// Larger than the buffers of a connection.
     const LARGE: usize = 64 << 20;
 
-    /// A port with so many places, where whoever asks for `/key` is no stranger.
+    /// Starts a port with these limits; `/key` authenticates the connection.
     async fn port(bounds: Bounds) -> (std::net::SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
@@ -326,7 +324,7 @@ mod tests {
         (address, shutdown)
     }
 
-    /// Sends a request; says whether there is an answer.
+    /// Sends a request; returns whether it succeeds.
     async fn asks(stream: &mut TcpStream, path: &str) -> bool {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let mut answer = [0; 12];
@@ -336,18 +334,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_give_way_to_who_comes_and_who_has_shown_a_key_stays() {
+    async fn unauthenticated_connection_is_evicted_first() {
         let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
         let mut friend = TcpStream::connect(address).await.unwrap();
         assert!(asks(&mut friend, "/key").await);
         let mut strangers = Vec::new();
         for _ in 0..20 {
             let mut stranger = TcpStream::connect(address).await.unwrap();
-            assert!(asks(&mut stranger, "/").await, "there is a place for each");
+            assert!(asks(&mut stranger, "/").await, "each is accepted");
             strangers.push(stranger);
         }
         let mut rest = Vec::new();
-        // Its answer may still be there; after it comes the end.
+        // The response may still be buffered; then the stream ends.
         let _reset = strangers[0].read_to_end(&mut rest).await;
         drop(strangers.split_off(1));
         assert!(TcpStream::connect(address).await.is_ok());
@@ -358,41 +356,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_those_who_have_shown_a_key_one_that_does_nothing_gives_way() {
+    async fn idle_authenticated_connection_is_evicted() {
         let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
         let mut friends = Vec::new();
         for _ in 0..10 {
             let mut friend = TcpStream::connect(address).await.unwrap();
-            assert!(asks(&mut friend, "/key").await, "there is a place for each");
+            assert!(asks(&mut friend, "/key").await, "each is accepted");
             friends.push(friend);
         }
         shutdown.cancel();
     }
 
     #[tokio::test]
-    async fn a_key_that_has_every_connection_at_work_gives_way_to_others() {
+    async fn key_with_all_connections_is_evicted() {
         let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
         let mut greedy = Vec::new();
         for _ in 0..3 {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(b"GET /ada HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
             greedy.push(stream);
-            // It is known whose they are before the last one comes.
+            // Let the server learn the holder before the last one connects.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for _ in 0..2 {
             let mut friend = TcpStream::connect(address).await.unwrap();
             let asked = tokio::time::timeout(Duration::from_secs(5), asks(&mut friend, "/key")).await;
-            assert!(asked.unwrap(), "there is a place for who has none");
+            assert!(asked.unwrap(), "another key is accepted");
         }
         let mut rest = Vec::new();
         let _reset = greedy[0].read_to_end(&mut rest).await;
-        assert!(rest.is_empty(), "the first of them was cut, and was told nothing");
+        assert!(rest.is_empty(), "the oldest was closed without a response");
         shutdown.cancel();
     }
 
     #[tokio::test]
-    async fn who_does_not_read_is_cut_and_who_reads_slowly_gets_all() {
+    async fn stalled_reader_is_closed_and_slow_reader_served() {
         let stall = Duration::from_millis(400);
         let (address, shutdown) = port(Bounds { connections: 3, stall }).await;
         let connect = || async {
@@ -404,7 +402,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let (mut read, mut piece) = (0, vec![0; LARGE / 20]);
         while read < LARGE {
-            // It takes longer in all than anybody may rest.
+            // The total time exceeds the stall timeout.
             tokio::time::sleep(stall / 8).await;
             let length = slow.read(&mut piece).await.unwrap();
             assert!(length > 0, "cut after {read} bytes");

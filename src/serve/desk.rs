@@ -1,5 +1,5 @@
-//! What all callers have in common: how much is at work at the same time, the keys and the certificate. What finds no place
-//! is refused at once: whoever asks can try again, and what is taken on is answered soon.
+//! Admission control, and the other state shared by all callers: metrics, keys and certificate. A request that finds no
+//! free place and a full queue is rejected at once, so that accepted requests are answered soon.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,56 +16,56 @@ use crate::serve::certificate::Certificate;
 use crate::serve::metrics::{Metrics, Refused};
 use crate::serve::ring::KeyRing;
 
-/// Requests that wait for a place, when many come at once.
+/// Maximum number of waiting requests.
 const MAX_WAITING: usize = 16;
 
-/// Lists at work for each place of a question: they wait for the disk more than they compute.
+/// Concurrent list requests per question place: lists wait for the disk more than they compute.
 const LISTS_A_PLACE: usize = 4;
 
-/// Lists that wait. Each takes milliseconds, and a program may well ask at once for all that it shows. Without an end they
-/// would fill the queue before the threads that block, which questions and readings need too.
+/// Maximum number of waiting list requests. Each takes milliseconds, and a program may issue many at once. Without a limit
+/// they would fill the queue of the blocking thread pool, which questions and reads need too.
 const MAX_LISTS_WAITING: usize = 256;
 
-/// How long a flood lasts after the last request was refused. While it does, no more wait than there are places: a longer
-/// queue would never become shorter, no more would be answered with it, and all would be answered later.
+/// Duration of overload after the last rejection. During overload, the queue holds at most as many requests as there are
+/// places. A longer queue would not increase throughput, only latency.
 const FLOOD: Duration = Duration::from_secs(1);
 
-/// The longest that one waits.
+/// Maximum time in the queue.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Steps of an answer that wait for a slow reader.
+/// Buffered events of a streamed answer for a slow reader.
 const STEPS: usize = 8;
 
-/// The longest that a step waits for a reader who takes none. A few that never read would otherwise have all places.
+/// Maximum time that an event waits for a reader. Without it, a few stalled readers would occupy all places.
 const MAX_STALL: Duration = Duration::from_secs(30);
 
-/// Places for what takes long, and the counts of what came of it.
+/// Limits on concurrent work, with metrics.
 pub(crate) struct Desk {
-    /// Everything that searches the index.
+    /// Queries of the index.
     pub(crate) questions: Places,
-    /// What reads a file or embeds texts for somebody.
+    /// Reading a file or embedding texts for a caller.
     pub(crate) readings: Places,
-    /// What lists files, jobs, folders or counts.
+    /// Listing files, jobs, folders or counts.
     pub(crate) lists: Places,
     pub(crate) metrics: Metrics,
-    /// Those of the TCP port; none when it asks for none.
+    /// Keys of the TCP port; none without authentication.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    /// That of the TCP port; none when it speaks without TLS.
+    /// Certificate of the TCP port; none without TLS.
     pub(crate) certificate: Option<Arc<Certificate>>,
-    /// Ahead of others while a place is taken.
+    /// Raises the scheduling priority of the daemon's session while a place is taken.
     pub(crate) session: Arc<Session>,
-    /// How long a reader may take none of the steps that wait for it.
+    /// How long a reader may leave events unread.
     pub(crate) stall: Duration,
 }
 
-/// A place that somebody has.
+/// A place in use, with raised priority.
 struct Place {
     _seat: Seat,
     _ahead: Ahead,
 }
 
 impl Desk {
-    /// A desk with so many places of each kind.
+    /// Creates limits for this number of concurrent questions, and as many reads.
     pub(crate) fn new(places: usize) -> Desk {
         let kind = || Places::new(places, MAX_WAITING, MAX_WAIT);
         Desk {
@@ -80,7 +80,7 @@ impl Desk {
         }
     }
 
-    /// Answers a question of somebody when there is a place for it.
+    /// Runs a question once it is admitted.
     pub(crate) async fn question<T>(&self, holder: &Holder, work: impl Future<Output = Result<T>>) -> Result<T> {
         let asked = self.metrics.asked();
         let outcome = async {
@@ -93,19 +93,19 @@ impl Desk {
         outcome
     }
 
-    /// Reads or embeds when there is a place for it.
+    /// Runs a read or an embedding once it is admitted.
     pub(crate) async fn reading<T>(&self, holder: &Holder, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _place = self.place(&self.readings, holder).await?;
         work.await
     }
 
-    /// Lists what is known when there is a place for it. It costs too little for the session to come forward.
+    /// Runs a list request once it is admitted. Lists are too cheap to raise the priority of the session.
     pub(crate) async fn list<T>(&self, holder: &Holder, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _seat = self.enter(&self.lists, holder).await?;
         work.await
     }
 
-    /// As [`Desk::question`], for an answer that comes in steps: it has its place until the last one.
+    /// Like [`Desk::question`], for a streamed answer: it keeps its place until the last event.
     pub(crate) async fn steps(
         self: &Arc<Desk>,
         holder: &Holder,
@@ -120,7 +120,7 @@ impl Desk {
             begun.await.inspect_err(|error| self.metrics.asked().ended(Some(error.code)))?;
         let desk = self.clone();
         let (sender, receiver) = mpsc::channel(STEPS + 1);
-        // Of a channel that is full, the reader would not learn why the answer ends.
+        // Reserves a slot for the error: on a full channel, the reader would not learn why the answer ends.
         let farewell = sender.clone().try_reserve_owned().map_err(Error::internal)?;
         tokio::spawn(async move {
             let asked = desk.metrics.asked();
@@ -147,13 +147,13 @@ impl Desk {
     }
 }
 
-/// How the passing on of an answer ended.
+/// How forwarding of an answer ended.
 enum Passed {
-    /// With its last step: the code of its error, if it is one.
+    /// All events were forwarded; the code of the last one if it is an error.
     All(Option<ErrorCode>),
-    /// The reader went away.
+    /// The reader disconnected.
     Gone,
-    /// The reader is there and takes nothing.
+    /// The reader is connected but does not read.
     Stalled,
 }
 
@@ -179,12 +179,12 @@ async fn pass_on(
 }
 
 fn stalled(stall: Duration) -> Error {
-    let text = format!("nobody read the answer for {} seconds", stall.as_secs());
+    let text = format!("the client did not read the answer for {} seconds", stall.as_secs());
     Error::new(ErrorCode::DeadlineExceeded, text).hint("read the steps as they come, or ask without a stream")
 }
 
-/// Some places, and a short queue before them. A key has at most half of both together, and never the last place: whoever
-/// asks and asks, or reads an answer slowly, keeps nobody else from being served. The owner may have all of them.
+/// Concurrency limit with a short queue. A key gets at most half of places and queue together, and never the last place,
+/// so that a key that floods requests or reads slowly cannot block others. The owner may use all places.
 pub(crate) struct Places {
     free: Arc<Semaphore>,
     all: usize,
@@ -192,19 +192,19 @@ pub(crate) struct Places {
     queue: Mutex<Queue>,
     patience: Duration,
     shares: Arc<Shares>,
-    /// The places that are open to each key that asks for one now.
+    /// Per-key limit for each key with active requests.
     own: Mutex<HashMap<Holder, Weak<Semaphore>>>,
 }
 
-/// Who waits.
+/// State of the queue.
 #[derive(Default)]
 struct Queue {
     waiting: usize,
-    /// When one was refused last: there were too many.
+    /// Time of the last rejection because the queue was full.
     refused: Option<Instant>,
 }
 
-/// One of the places, taken.
+/// Permit for one place.
 #[derive(Debug)]
 struct Seat {
     _share: Share,
@@ -225,12 +225,12 @@ impl Places {
         }
     }
 
-    /// How many are taken.
+    /// Returns the number of places in use.
     pub(crate) fn taken(&self) -> usize {
         self.all - self.free.available_permits().min(self.all)
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.with_queue(|it| it.waiting)
     }
@@ -260,7 +260,7 @@ impl Places {
         Ok(Seat { _share: share, _own: own, _permit: permit })
     }
 
-    /// The places that are open to a key: all but one. None for the owner, to whom all are.
+    /// Returns the limit of a key: all places but one. `None` for the owner, who has no limit.
     fn own(&self, holder: &Holder) -> Option<Arc<Semaphore>> {
         if *holder == Holder::Owner {
             return None;
@@ -298,7 +298,7 @@ impl Places {
     }
 }
 
-/// A place in the queue.
+/// A slot in the queue.
 struct Queued<'a>(&'a Places);
 
 impl Drop for Queued<'_> {
@@ -313,7 +313,7 @@ mod tests {
 
     const OWNER: Holder = Holder::Owner;
 
-    /// So many questions that do not end, started.
+    /// Starts this number of questions that never end.
     async fn fill(desk: &Arc<Desk>, holder: &Holder, questions: usize) -> Vec<tokio::task::JoinHandle<Result<()>>> {
         let start = |_| {
             let (desk, holder) = (desk.clone(), holder.clone());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn beyond_the_places_and_the_queue_it_is_refused_at_once() {
+    async fn full_queue_rejects_at_once() {
         let desk = Arc::new(Desk::new(2));
         let tasks = fill(&desk, &OWNER, 2 + MAX_WAITING).await;
         assert_eq!((desk.questions.taken(), desk.questions.waiting()), (2, MAX_WAITING));
@@ -333,9 +333,9 @@ mod tests {
         let error = desk.question(&OWNER, async { Ok(()) }).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
         assert!(begun.elapsed() < Duration::from_secs(5) && error.hint.is_some(), "{error}");
-        // Readings have places of their own.
+        // Reads have a limit of their own.
         desk.reading(&OWNER, async { Ok(()) }).await.unwrap();
-        // Who goes away makes room.
+        // Cancelled requests free their places.
         for task in &tasks {
             task.abort();
         }
@@ -347,18 +347,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_floods_is_refused_and_whoever_else_asks_is_served() {
+    async fn flooding_key_is_limited_and_others_are_served() {
         let desk = Arc::new(Desk::new(2));
         let [ada, bo] = ["ada", "bo"].map(|it| Holder::Key(it.into()));
         let tasks = fill(&desk, &ada, 100).await;
-        // One of the two places, and half of all that there is with those that wait.
+        // One of the two places, and half of places and queue together.
         assert_eq!((desk.questions.taken(), desk.questions.waiting()), (1, (2 + MAX_WAITING) / 2 - 1));
         let error = desk.question(&ada, async { Ok(()) }).await.unwrap_err();
         assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("this key"), "{error}");
         for other in [&bo, &OWNER] {
             desk.question(other, async { Ok(()) }).await.unwrap();
         }
-        // Each kind of place has its own.
+        // Each kind of place has its own limit.
         desk.reading(&ada, async { Ok(()) }).await.unwrap();
         for task in tasks {
             task.abort();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_ever() {
+    async fn queue_wait_times_out() {
         let places = Places::new(1, MAX_WAITING, Duration::from_millis(50));
         let _taken = places.enter(&OWNER).await.unwrap();
         let begun = Instant::now();
@@ -379,23 +379,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn in_a_flood_no_more_wait_than_there_are_places_and_when_it_is_over_as_many_as_before() {
+    async fn overload_shrinks_queue_until_calm() {
         let places = Places::new(2, MAX_WAITING, MAX_WAIT);
         let begun = Instant::now();
         let mut queue: Vec<_> = (0..MAX_WAITING).map(|_| places.queue_up(begun).unwrap()).collect();
-        assert!(places.queue_up(begun).is_none(), "the queue is full, and a flood begins");
+        assert!(places.queue_up(begun).is_none(), "the queue is full: overload begins");
         queue.truncate(2);
         let soon = begun + FLOOD / 2;
-        assert!(places.queue_up(soon).is_none(), "as many wait as there are places");
+        assert!(places.queue_up(soon).is_none(), "the queue is limited to the number of places");
         queue.pop();
-        queue.push(places.queue_up(soon).expect("one of them went on"));
+        queue.push(places.queue_up(soon).expect("one slot is free"));
         let later = soon + FLOOD;
-        queue.extend((2..MAX_WAITING).map(|_| places.queue_up(later).expect("a second without a refusal")));
+        queue.extend((2..MAX_WAITING).map(|_| places.queue_up(later).expect("no rejection for a second")));
         assert_eq!(places.waiting(), MAX_WAITING);
     }
 
     #[tokio::test]
-    async fn an_answer_in_steps_has_its_place_until_the_last() {
+    async fn streamed_answer_keeps_place_until_end() {
         let desk = Arc::new(Desk::new(1));
         let (sender, receiver) = mpsc::channel(1);
         let mut steps = desk.steps(&OWNER, async { Ok(receiver) }).await.unwrap();
@@ -405,14 +405,14 @@ mod tests {
         drop(sender);
         assert!(steps.recv().await.is_none());
         desk.question(&OWNER, async { Ok(()) }).await.unwrap();
-        // One that nobody reads any more frees its place too.
+        // A disconnected reader frees its place too.
         let (_sender, receiver) = mpsc::channel(1);
         drop(desk.steps(&OWNER, async { Ok(receiver) }).await.unwrap());
         desk.question(&OWNER, async { Ok(()) }).await.unwrap();
     }
 
     #[tokio::test]
-    async fn whoever_reads_no_step_for_long_loses_the_place_and_is_told() {
+    async fn stalled_reader_loses_place_with_deadline_error() {
         let desk = Arc::new(Desk { stall: Duration::from_millis(50), ..Desk::new(1) });
         let (sender, receiver) = mpsc::channel(2 * STEPS);
         let mut steps = desk.steps(&OWNER, async { Ok(receiver) }).await.unwrap();

@@ -1,4 +1,4 @@
-//! A [`Service`] for tests: it answers from what it was told and remembers what it was asked.
+//! A [`Service`] for tests: returns fixed answers and records requests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,36 +9,34 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{
-    Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind,
-    CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest,
-    GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
-    PauseReason, PauseRequest, PauseState, Phase, Place, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit,
-    SimilarRequest, Status, SyncReport, SyncRequest, TableCell, TableColumn, TableGroup, TableLeftOut, TableRequest,
-    TableResponse, TableRow, TableValue, Upkeep, WatchReport,
-};
 use crate::model::samples::{answer, document, file, job, status, table};
+use crate::model::{
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GraphRequest, GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, Pause,
+    PauseReason, PauseRequest, PauseState, Place, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport,
+    SyncRequest, TableRequest, TableResponse,
+};
 use crate::serve::Service;
 
-/// See the module.
+/// The fake service.
 pub(crate) struct FakeService {
     /// The last question.
     pub(crate) asked: Mutex<Option<AskRequest>>,
-    /// How often it was asked for an answer in words, which a model may have to write.
+    /// Number of calls of [`Service::ask`], for which a model may write an answer.
     pub(crate) in_words: AtomicU32,
-    /// The last list of files that was asked for.
+    /// The last file list request.
     pub(crate) listed: Mutex<Option<(FileFilter, u32, u64)>>,
     /// The one job, `job-1`.
     pub(crate) job: watch::Sender<JobSnapshot>,
-    /// Told by [`Service::shutdown`].
+    /// Cancelled by [`Service::shutdown`].
     pub(crate) shutdown: CancellationToken,
-    /// The last scope that it was narrowed to.
+    /// The last scope given to [`Service::within`].
     pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
-    /// The verbs that it was asked for, in whatever scope.
+    /// All corpus calls, in any scope.
     pub(crate) verbs: Arc<Mutex<Vec<CorpusCall>>>,
-    /// How often its state was looked at.
+    /// Number of status calls.
     pub(crate) looks: AtomicU32,
-    /// How long an answer takes, and a list.
+    /// Delay of answers and lists.
     pub(crate) latency: Duration,
 }
 
@@ -60,7 +58,7 @@ impl FakeService {
 
 #[async_trait::async_trait]
 impl Service for FakeService {
-    /// Only remembers the scope: what becomes of it is the real service's.
+    /// Only records the scope.
     fn within(&self, scope: Scope, _holder: Holder) -> Arc<dyn Service> {
         *self.narrowed.lock().unwrap() = Some(scope);
         let (narrowed, verbs, shutdown) = (self.narrowed.clone(), self.verbs.clone(), self.shutdown.clone());
@@ -125,7 +123,7 @@ impl Service for FakeService {
         Ok(table(&request.path))
     }
 
-    /// Repeats what it was asked. Every job is at work.
+    /// Echoes the call. Every job is running.
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
         self.verbs.lock().unwrap().push(call.clone());
         let refused = (call.verb == "search").then_some(ErrorCode::InvalidArgument);

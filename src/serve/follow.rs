@@ -1,5 +1,5 @@
-//! What changes while it is watched: the steps of an answer, the snapshots of a job. Every stream ends with the daemon,
-//! which would otherwise wait for them.
+//! Streams of changing state: events of an answer, snapshots of a job. Every stream ends when the daemon shuts down,
+//! because the shutdown would otherwise wait for it.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{AskEvent, JobSnapshot};
 use crate::serve::Service;
 
-/// Least time between two messages of a job's stream: more often, no eye can follow.
+/// Minimum interval between two snapshots in the stream of a job.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The steps of an answer; when the daemon goes first, the last item says so. Dropping the stream ends the work.
+/// Streams the events of an answer. On shutdown, the last item is an error. Dropping the stream cancels the work.
 pub(crate) fn answer(
     receiver: mpsc::Receiver<Result<AskEvent>>,
     shutdown: CancellationToken,
@@ -28,7 +28,7 @@ pub(crate) fn answer(
                 Some(Some(Err(error))) => Some((Err(error), None)),
                 Some(None) => None,
                 None => {
-                    let error = Error::new(ErrorCode::Unavailable, "vicd went before the answer was complete");
+                    let error = Error::new(ErrorCode::Unavailable, "vicd stopped before the answer was complete");
                     Some((Err(error), None))
                 }
             }
@@ -37,7 +37,7 @@ pub(crate) fn answer(
     .boxed()
 }
 
-/// The snapshots of a job up to its last; one that has ended long ago gives only that.
+/// Streams the snapshots of a job to its end. A job that ended long ago has only its last snapshot.
 pub(crate) async fn job(
     service: &dyn Service,
     job_id: &str,
@@ -53,15 +53,15 @@ pub(crate) async fn job(
     }
 }
 
-/// Where a job's stream stands.
+/// State of a job's stream.
 enum Watch {
     Begin(watch::Receiver<JobSnapshot>),
-    /// The last snapshot that was sent.
+    /// With the last snapshot sent.
     Sent(watch::Receiver<JobSnapshot>, Box<JobSnapshot>),
     End,
 }
 
-/// The snapshots of a job up to the final one. When the daemon goes first, the last item says so.
+/// Streams the snapshots of a job up to the final one. On shutdown, the last item is an error.
 fn progress(
     receiver: watch::Receiver<JobSnapshot>,
     shutdown: CancellationToken,
@@ -84,8 +84,8 @@ fn progress(
                 Some(snapshot) if snapshot.state.is_final() => Some((Ok(snapshot), Watch::End)),
                 Some(snapshot) => Some((Ok(snapshot.clone()), Watch::Sent(receiver, Box::new(snapshot)))),
                 None => {
-                    let error = Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")
-                        .hint("the job goes on where it was with `vic index`");
+                    let error = Error::new(ErrorCode::Unavailable, "vicd stopped before the job ended")
+                        .hint("`vic index` continues the job");
                     Some((Err(error), Watch::End))
                 }
             }
@@ -94,8 +94,8 @@ fn progress(
     .boxed()
 }
 
-/// Waits for a snapshot that differs from the last one, but not less than the interval unless the job has ended. Returns
-/// none when there will be no more.
+/// Waits at least the interval for a snapshot that differs from the last one; returns at once when the job ends. Returns
+/// `None` if no more snapshots follow.
 async fn changed(receiver: &mut watch::Receiver<JobSnapshot>, last: &JobSnapshot) -> Option<JobSnapshot> {
     let ended = receiver.wait_for(|it| it.state.is_final());
     if let Ok(Ok(snapshot)) = tokio::time::timeout(PROGRESS_INTERVAL, ended).await {

@@ -1,4 +1,4 @@
-//! The graph over gRPC.
+//! The graph API over gRPC: conversions between wire messages and [`GraphRequest`], for the adapter and the client.
 
 use tonic::{Request, Response, Status};
 
@@ -8,7 +8,7 @@ use crate::model::GraphRequest;
 use crate::proto::{grpc_status, wire};
 use crate::serve::grpc::taken;
 
-/// Serves the graph of each caller over gRPC.
+/// Serves the graph API over gRPC.
 pub(crate) struct GraphAdapter;
 
 type Reply = Result<Response<wire::GraphReply>, Status>;

@@ -1,5 +1,4 @@
-//! The gRPC adapter: takes a request apart, checks its size, calls the [`Service`] of the caller, converts the result. Knows nothing
-//! of how anything is done.
+//! The gRPC adapter: splits a request, checks its size, calls the [`Service`] of the caller, converts the result.
 
 use std::sync::Arc;
 
@@ -14,24 +13,24 @@ use crate::proto::{convert, grpc_status, wire};
 use crate::serve::caller::Caller;
 use crate::serve::{Service, check, follow};
 
-/// Most texts of one embed call: a few seconds of work for the default model.
+/// Maximum number of texts per embed call: a few seconds of work for the default model.
 pub(crate) const MAX_TEXTS: usize = 2_048;
 
-/// Most jobs of one list.
+/// Maximum number of jobs per list.
 const MAX_JOBS: u32 = 1_000;
 
-/// Most records of one look at the audit log.
+/// Maximum number of audit records per call.
 const MAX_AUDIT: u32 = 10_000;
 
 type Reply<T> = Result<Response<T>, Status>;
 type AnswerStream = BoxStream<'static, Result<wire::AskEvent, Status>>;
 type JobStream = BoxStream<'static, Result<wire::JobSnapshot, Status>>;
 
-/// Serves each [`Caller`] over gRPC.
+/// Serves the [`Service`] of each [`Caller`] over gRPC.
 pub(crate) struct Adapter {
-    /// Ends the streams, which would otherwise hold the shutdown up.
+    /// Ends the streams, which would otherwise delay the shutdown.
     shutdown: CancellationToken,
-    /// The name of the model: it cannot change while the daemon runs, and a full status is not cheap.
+    /// Name of the model. Cached, because it cannot change at run time and a full status is expensive.
     embed_model: OnceCell<String>,
 }
 
@@ -227,7 +226,8 @@ impl wire::vic_server::Vic for Adapter {
     }
 }
 
-/// What is asked, and the services as whoever asks may use them. A request that passed no listener has none.
+/// Splits a request into the caller's services and the message. Fails without a caller, i.e. if it bypassed
+/// authentication.
 pub(super) fn taken<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
     let caller = request.extensions().get::<Caller>().map(Caller::service);
     let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;

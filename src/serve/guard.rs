@@ -1,19 +1,19 @@
-//! Keeps web pages out.
+//! Rejects requests of web pages.
 //!
-//! A page can make a browser send requests to 127.0.0.1, either openly (then they carry an `Origin`, or say in
-//! `Sec-Fetch-Site` that a page sent them) or through a name of its own that it points at 127.0.0.1 (then the host is not
-//! ours). Both are refused before anything is read, and before the key. Names are compared as they stand: whoever has to
-//! write one otherwise is no program of ours.
+//! A page can make a browser send requests to 127.0.0.1. It can do so directly; then they carry an `Origin`, or a
+//! `Sec-Fetch-Site` that names a page. Or it uses its own host name that resolves to 127.0.0.1 (DNS rebinding); then the
+//! host is not ours. Both are rejected before the key is checked or the body is read. Host names are compared literally,
+//! as our own clients write them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-/// Names under which the server may be called.
+/// Accepted host names of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     port: u16,
-    /// Further ones, lower case, with or without a port.
+    /// Further names, lower case, with or without a port.
     more: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl Names {
         Names { port, more }
     }
 
-    /// Whether a host, perhaps with a port, is one of ours; `local` is the address that was connected to.
+    /// Returns whether a host, with or without a port, is accepted; `local` is the local address of the connection.
     fn holds(&self, host: &str, local: IpAddr) -> bool {
         let address = match local.to_canonical() {
             IpAddr::V4(it) => it.to_string(),
@@ -40,16 +40,16 @@ fn bracketed(address: Ipv6Addr) -> String {
     format!("[{address}]")
 }
 
-/// Whether a browser says that a page sent this.
+/// Returns whether the browser marks a request as sent by a page.
 pub(crate) fn is_of_page(headers: &HeaderMap) -> bool {
     let by_page = |it: &HeaderValue| it != "none";
     headers.contains_key(header::ORIGIN) || headers.get_all("sec-fetch-site").iter().any(by_page)
 }
 
-/// Why such a request is refused.
+/// Error message for requests of web pages.
 pub(crate) const OF_PAGE: &str = "requests of web pages are refused";
 
-/// Says why a request to the TCP port is refused, if it is.
+/// Returns why a request to the TCP port is rejected, if it is.
 pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, names: &Names, local: IpAddr) -> Option<&'static str> {
     if is_of_page(headers) {
         return Some(OF_PAGE);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_passes_under_its_names_with_its_port_or_none() {
+    fn local_names_are_accepted_with_or_without_port() {
         for name in ["localhost:8765", "localhost", "127.0.0.1:8765", "127.0.0.1", "[::1]:8765", "[::1]"] {
             assert!(check(name, &[], &[]), "{name}");
             assert!(check("", &[name], &[]), "{name}");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_are_refused_wherever_they_stand() {
+    fn foreign_hosts_are_rejected_in_uri_and_header() {
         for name in [
             "evil.example",
             "localhost.evil.example",
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_call_the_server_by_the_address_they_reach_or_by_a_listed_name() {
+    fn remote_hosts_match_local_address_or_listed_name() {
         let check = |host: &str, local: &str| {
             let names = names(&["files.example", "proxy.example:8443"]);
             let uri = format!("https://{host}/x").parse().unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn web_pages_are_refused_even_from_this_machine() {
+    fn web_page_requests_are_rejected() {
         for origin in ["http://localhost:8765", "https://evil.example", "null", "file://", "chrome-extension://abc", ""]
         {
             assert!(!check("localhost", &[], &[("origin", origin)]), "{origin}");
@@ -157,6 +157,6 @@ mod tests {
         for site in ["cross-site", "same-site", "same-origin"] {
             assert!(!check("localhost", &[], &[("sec-fetch-site", site)]), "{site}");
         }
-        assert!(check("localhost", &[], &[("sec-fetch-site", "none")]), "typed by a person");
+        assert!(check("localhost", &[], &[("sec-fetch-site", "none")]), "navigation by the user");
     }
 }

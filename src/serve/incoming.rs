@@ -1,5 +1,5 @@
-//! Accepts connections, and drops those that may not talk to this daemon: other users on the Unix socket, other machines
-//! on TCP, unless the configuration lets them.
+//! Accepts connections, and rejects those of other users on the Unix socket. Unless configured otherwise, it also rejects
+//! those of other machines on TCP.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,37 +7,36 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// Pause after a failed accept. Without it a process that is out of file descriptors would spin.
+/// Pause after a failed accept, so that a process without free file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The user who may do everything anyway.
+/// User id of root, who has access anyway.
 const ROOT: u32 = 0;
 
-/// Where connections come from.
+/// A listening socket.
 pub(crate) enum Listener {
-    /// Programs of this user.
+    /// For programs of the same user.
     Unix(UnixListener),
-    /// Programs on this machine; on others too if `remote`.
+    /// For programs on this machine; for other machines too if `remote`.
     Tcp {
-        /// Bound.
+        /// The bound socket.
         listener: TcpListener,
         /// Whether other machines may connect.
         remote: bool,
     },
 }
 
-/// A connection.
 pub(crate) enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-/// Both ends of a TCP connection; of a Unix socket, this machine.
+/// Addresses of a TCP connection; loopback for a Unix socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// Who connected.
+    /// Address of the client.
     pub(crate) address: IpAddr,
-    /// What they connected to.
+    /// Local address of the connection.
     pub(crate) local: IpAddr,
 }
 
@@ -48,7 +47,7 @@ impl Default for Peer {
 }
 
 impl Listener {
-    /// The next connection that may be.
+    /// Returns the next permitted connection.
     pub(crate) async fn accept(&self) -> (Socket, Peer) {
         loop {
             let accepted = match self {
@@ -69,7 +68,7 @@ impl Listener {
 
 async fn unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer)>> {
     let (stream, _) = listener.accept().await?;
-    // The socket's mode keeps others out already; this holds when the data directory was opened up.
+    // The mode of the socket file already rejects other users; this check holds even if the data directory is opened up.
     match stream.peer_cred() {
         Ok(peer) if may_connect(peer.uid(), rustix::process::geteuid().as_raw()) => {
             return Ok(Some((Socket::Unix(stream), Peer::default())));
@@ -80,7 +79,7 @@ async fn unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer)>> {
     Ok(None)
 }
 
-/// Whether a user may use the socket of another.
+/// Returns whether a user may connect to the socket of user `own`.
 fn may_connect(peer: u32, own: u32) -> bool {
     peer == own || peer == ROOT
 }
@@ -91,7 +90,7 @@ async fn tcp(listener: &TcpListener, remote: bool) -> io::Result<Option<(Socket,
         tracing::warn!(%peer, "refused a connection from another machine");
         return Ok(None);
     }
-    // Only latency is lost when it fails.
+    // A failure costs latency only.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr()?.ip();
     Ok(Some((Socket::Tcp(stream), Peer { address: peer.ip().to_canonical(), local })))
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_user_and_root_use_the_socket() {
+    fn only_same_user_and_root_may_connect() {
         assert!(may_connect(1_000, 1_000) && may_connect(0, 1_000));
         assert!(!may_connect(1_001, 1_000) && !may_connect(1_000, 0));
     }

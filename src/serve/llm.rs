@@ -1,4 +1,4 @@
-//! The gRPC adapter of language models: takes a request apart, calls the [`Assistant`] of the caller, converts the result.
+//! The gRPC adapter of language models: splits a request, calls the [`Assistant`] of the caller, converts the result.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::proto::{convert, grpc_status, json, wire};
 use crate::serve::caller::Caller;
 use crate::serve::{Service, check};
 
-/// Most reports of one look at the log of agents.
+/// Maximum number of full agent reports per call.
 const MAX_TRANSCRIPTS: u32 = 1_000;
-/// The same in one line each.
+/// Maximum number of one-line agent summaries per call.
 const MAX_RUNS: u32 = 10_000;
 
 type Reply<T> = Result<Response<T>, Status>;
 type EventStream = BoxStream<'static, Result<wire::LlmEvent, Status>>;
 
-/// Serves each [`Caller`] over gRPC.
+/// Serves the [`Assistant`] of each [`Caller`] over gRPC.
 pub(crate) struct Adapter {
-    /// Ends the streams, which would otherwise hold the shutdown up.
+    /// Ends the streams, which would otherwise delay the shutdown.
     shutdown: CancellationToken,
 }
 
@@ -44,10 +44,10 @@ impl Adapter {
         let shutdown = self.shutdown.clone().cancelled_owned();
         let ended = futures::stream::once(async move {
             shutdown.await;
-            let gone = Error::new(ErrorCode::Unavailable, "vicd went before the answer was complete");
+            let gone = Error::new(ErrorCode::Unavailable, "vicd stopped before the answer was complete");
             Ok(LlmStreamEvent::of(&gone))
         });
-        // Whichever comes first; the end of either is the end.
+        // The first stream to end ends both.
         let both =
             futures::stream::select(events.map(Some).chain(futures::stream::once(async { None })), ended.map(Some));
         let until_end = both.take_while(|it| std::future::ready(it.is_some())).filter_map(std::future::ready);
@@ -107,9 +107,9 @@ impl wire::llm_server::Llm for Adapter {
 
     async fn assist(&self, request: Request<wire::AssistRequest>) -> Reply<wire::AssistResponse> {
         let (assistant, request) = taken(request)?;
-        // A shutdown does not wait for a model.
+        // The shutdown does not wait for a model.
         let done = self.shutdown.run_until_cancelled(work(&assistant, request)).await;
-        let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd went before the work was done"));
+        let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd stopped before the work was done"));
         reply(done.unwrap_or_else(gone).map(|document_json| wire::AssistResponse { document_json }))
     }
 }
@@ -159,7 +159,7 @@ fn over(backend: Option<wire::LlmBackend>) -> Result<Override, Error> {
     backend.map_or_else(|| Ok(Override::default()), TryInto::try_into)
 }
 
-/// What is asked, and the assistant as whoever asks may use it.
+/// Splits a request into the caller's assistant and the message.
 fn taken<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
     let caller = request.extensions().get::<Caller>().map(Caller::service);
     let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;

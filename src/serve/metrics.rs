@@ -1,4 +1,4 @@
-//! Counts since the start, and their text for Prometheus.
+//! Counters since the start of the daemon, and their text form for Prometheus.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,23 +8,23 @@ use crate::error::ErrorCode;
 use crate::model::Status;
 use crate::serve::desk::Desk;
 
-/// Upper bounds of the histogram of answers, in seconds.
+/// Upper bounds of the latency histogram, in seconds.
 const BOUNDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// Why a request was not served.
+/// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// A web page, or a name that is not this server's.
+    /// A web page, or a host that is not this server.
     HostOrOrigin,
-    /// No key or a wrong one.
+    /// Missing or invalid key.
     Key,
-    /// Too many requests of one address.
+    /// Rate limit of an address.
     Rate,
-    /// No place at the desk.
+    /// Admission control.
     Busy,
-    /// A body that is too long.
+    /// Body too large.
     Size,
-    /// A body of a kind that is not taken.
+    /// Unsupported media type.
     MediaType,
 }
 
@@ -39,26 +39,26 @@ impl Refused {
     ];
 }
 
-/// See the module.
+/// Counters of requests.
 #[derive(Default)]
 pub(crate) struct Metrics {
     answered: AtomicU64,
-    /// By [`ErrorCode::ALL`].
+    /// Indexed as [`ErrorCode::ALL`].
     failed: [AtomicU64; ErrorCode::ALL.len()],
-    /// By [`BOUNDS`]; what took longer is only in the total.
+    /// Indexed as [`BOUNDS`]; slower questions are only in the total.
     buckets: [AtomicU64; BOUNDS.len()],
     microseconds: AtomicU64,
-    /// By [`Refused::ALL`].
+    /// Indexed as [`Refused::ALL`].
     refused: [AtomicU64; Refused::ALL.len()],
 }
 
 impl Metrics {
-    /// Begins to count a question. One that is dropped before its end was cancelled by whoever asked.
+    /// Starts to count a question. It counts as cancelled if dropped before [`Asked::ended`].
     pub(crate) fn asked(&self) -> Asked<'_> {
         Asked { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
     }
 
-    /// Counts a request that was not served.
+    /// Counts a rejected request.
     pub(crate) fn refused(&self, why: Refused) {
         if let Some(at) = Refused::ALL.iter().position(|(it, _)| *it == why) {
             self.refused[at].fetch_add(1, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Metrics {
     }
 }
 
-/// A question on its way.
+/// A running question.
 pub(crate) struct Asked<'a> {
     metrics: &'a Metrics,
     begun: Instant,
@@ -85,7 +85,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Counts the end.
+    /// Records the outcome.
     pub(crate) fn ended(mut self, failure: Option<ErrorCode>) {
         self.failure = failure;
     }
@@ -97,7 +97,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Everything as text, version 0.0.4 of the format.
+/// Formats all metrics in version 0.0.4 of the text format.
 pub(crate) fn text(status: &Status, tokens: u64, desk: &Desk) -> String {
     let mut page = Page(String::new());
     page.index(status, tokens);
@@ -109,7 +109,7 @@ pub(crate) fn text(status: &Status, tokens: u64, desk: &Desk) -> String {
 struct Page(String);
 
 impl Page {
-    /// One metric with its values, each with labels as `name="value"` or none.
+    /// Writes one metric with its values; the labels of a value are `name="value"` or empty.
     fn metric<V: Display>(
         &mut self,
         name: &str,
@@ -132,16 +132,16 @@ impl Page {
         let it = &status.coverage;
         let states = [("indexed", it.indexed), ("skipped", it.skipped), ("failed", it.failed), ("pending", it.pending)];
         self.metric("files", "gauge", "Files by state.", states.map(|(state, files)| (label("state", state), files)));
-        let help = "Indexed files that are found by their words so far, their vectors to follow.";
+        let help = "Indexed files without vectors so far, found by keywords only.";
         self.gauge("files_awaiting_vectors", help, it.awaiting_vectors);
         let reasons = it.reasons.iter().map(|(reason, files)| (label("reason", reason), *files));
         self.metric("files_left_out", "gauge", "Skipped and failed files by reason.", reasons);
         self.gauge("roots", "Folders that are indexed.", status.roots.len());
         let away = status.roots.iter().filter(|it| !it.available).count();
-        self.gauge("roots_unavailable", "Folders that cannot be read.", away);
+        self.gauge("roots_unavailable", "Folders that are unavailable.", away);
         self.gauge("chunks", "Passages in the index.", status.chunks);
         self.gauge("store_bytes", "Bytes of the index on disk.", status.store_bytes);
-        self.gauge("index_ready", "1 when a question can be answered from the index.", u8::from(status.index_ready));
+        self.gauge("index_ready", "1 when the index can answer questions.", u8::from(status.index_ready));
         self.gauge("jobs_running", "Index jobs that have not ended.", status.running_jobs.len());
         let tokens = [(String::new(), tokens)];
         self.metric("embedded_tokens_total", "counter", "Tokens embedded for the index since the start.", tokens);
@@ -149,23 +149,23 @@ impl Page {
 
     fn daemon(&mut self, status: &Status) {
         let version = [(label("version", &status.version), 1)];
-        self.metric("build_info", "gauge", "The version that runs.", version);
+        self.metric("build_info", "gauge", "The running version.", version);
         self.gauge("uptime_seconds", "Seconds since the start.", status.uptime_seconds);
         self.gauge("memory_bytes", "Resident memory.", mib(status.rss_mib));
         self.gauge("memory_peak_bytes", "Largest resident memory since the start.", mib(status.peak_rss_mib));
-        self.gauge("degraded", "Parts that are not as they should be; the status names them.", status.degraded.len());
+        self.gauge("degraded", "Number of problems; the status lists them.", status.degraded.len());
     }
 
     fn desk(&mut self, desk: &Desk) {
         let queues = [("questions", &desk.questions), ("readings", &desk.readings), ("lists", &desk.lists)];
         let waiting = queues.map(|(name, it)| (label("queue", name), it.waiting()));
-        self.metric("requests_waiting", "gauge", "Requests that wait for a place.", waiting);
+        self.metric("requests_waiting", "gauge", "Requests waiting for admission.", waiting);
         let taken = queues.map(|(name, it)| (label("queue", name), it.taken()));
-        self.metric("requests_at_work", "gauge", "Requests that have a place.", taken);
+        self.metric("requests_at_work", "gauge", "Admitted requests that are running.", taken);
         let metrics = &desk.metrics;
         let refused = Refused::ALL.iter().zip(&metrics.refused);
         let refused = refused.map(|((_, name), count)| (label("reason", name), count.load(Ordering::Relaxed)));
-        self.metric("refusals_total", "counter", "Requests that were not served, by reason.", refused);
+        self.metric("refusals_total", "counter", "Rejected requests by reason.", refused);
         let answered = (label("outcome", "ok"), metrics.answered.load(Ordering::Relaxed));
         let failed = ErrorCode::ALL.iter().zip(&metrics.failed);
         let failed = failed.map(|(code, count)| (label("outcome", code.name()), count.load(Ordering::Relaxed)));
@@ -207,17 +207,16 @@ fn mib(mib: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Holder;
-    use crate::model::samples;
+    use crate::model::{Holder, samples};
 
-    /// The value of a line.
+    /// Returns the value of a metric line.
     fn value(page: &str, name: &str) -> f64 {
         let line = page.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
         line.unwrap_or_else(|| panic!("no {name} in\n{page}")).parse().unwrap()
     }
 
     #[test]
-    fn files_chunks_jobs_memory_and_degraded_are_told() {
+    fn metrics_page_has_status_values() {
         let page = text(&samples::status(), 77, &Desk::new(2));
         for (name, expected) in [
             ("vic_files{state=\"indexed\"}", 8.0),
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_of_the_format_and_every_metric_is_declared_once() {
+    fn metrics_page_is_valid_and_declares_each_once() {
         let page = text(&samples::status(), 0, &Desk::new(1));
         let mut declared = Vec::new();
         for line in page.lines() {

@@ -1,13 +1,13 @@
-//! gRPC, HTTP and MCP over the services.
+//! gRPC, HTTP and MCP servers.
 //!
-//! [`Service`] is everything a client can ask for, in plain Rust; [`run`] puts it on a Unix socket (gRPC, for the command
-//! line) and on TCP (gRPC, HTTP and MCP on one port, for apps). The adapters are thin on purpose: sizes are checked here,
-//! everything else by the service. No type of the wire leaves this room, but for [`crate::client`], which speaks the same
-//! language.
+//! [`Service`] is the whole API of the daemon in plain Rust. [`run`] serves it on a Unix socket (gRPC, for the command
+//! line) and on one TCP port (gRPC, HTTP and MCP, for apps). The adapters only check sizes; the service does the rest.
+//! Wire types are private to this module and to [`crate::client`].
 //!
-//! Only this user may use the Unix socket. On TCP whoever shows a key passes, web pages never do. A request is served in
-//! this order: `incoming` takes the connection, `connection` speaks with it, `http::gate` looks at host, origin and key and
-//! makes the `caller`, whose services are those of its scope and find a place at the `desk`.
+//! Only the user of the daemon may use the Unix socket. On TCP, requests need a key, and requests of web pages are
+//! rejected. Order of processing: `incoming` accepts the connection, `connection` serves it, `http::gate` checks host,
+//! origin and key and creates the `caller`. The caller's services are restricted to its scope and pass the admission
+//! control of `desk`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,8 @@ use crate::model::{
     GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
     Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
+use crate::proto::convert::graph::MAX_GRAPH;
+use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, MAX_RESPONSE};
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
 use crate::serve::desk::Desk;
@@ -63,22 +65,22 @@ mod client_tests;
 
 pub use access::Access;
 
-/// Largest request about a service by its name, in bytes.
+/// Maximum size of a health or reflection request, in bytes. It holds a service name.
 const MAX_NAME: usize = 1 << 10;
 
-/// How long requests at work may take to end after a shutdown was asked for.
+/// Time that running requests have to finish after a shutdown request.
 const DRAIN: Duration = Duration::from_secs(7);
 
-/// Places at the desk at least, also on a single core: a question waits for the disk now and then.
+/// Minimum number of concurrent questions, even on one core: a question sometimes waits for the disk.
 const MIN_PLACES: usize = 2;
 
-/// Everything a client can ask the daemon for.
+/// The API of the daemon.
 ///
-/// Every method fails with the code that fits (see [`crate::error::ErrorCode`]); only what is special is said below.
+/// Every method fails with a matching [`crate::error::ErrorCode`]; only special cases are documented below.
 #[async_trait::async_trait]
 pub trait Service: Send + Sync + 'static {
-    /// The same services for a caller for whom nothing exists outside a scope: no file, no root, no job, no count. Of what
-    /// all callers share the holder of the key has a share.
+    /// Returns the same services restricted to a scope: files, roots, jobs and counts outside of it do not exist for the
+    /// caller. `holder` identifies the key for fair sharing of resources.
     fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service>;
 
     /// Answers a question.
@@ -87,20 +89,20 @@ pub trait Service: Send + Sync + 'static {
     /// Answers a question without a summary.
     async fn search(&self, request: AskRequest) -> Result<AskResponse>;
 
-    /// Answers a question step by step. The channel closes after [`AskEvent::Done`] or the first error; dropping the
-    /// receiver ends the work.
+    /// Answers a question as a stream of events. The channel closes after [`AskEvent::Done`] or the first error. Dropping
+    /// the receiver cancels the work.
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>>;
 
-    /// Finds files like a file.
+    /// Finds files similar to a file.
     async fn similar(&self, request: SimilarRequest) -> Result<AskResponse>;
 
-    /// Finds lines of the indexed text.
+    /// Finds matching lines of the indexed text.
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse>;
 
-    /// Answers about a table of a file below a root.
+    /// Queries a table of a file below a root.
     async fn table(&self, request: TableRequest) -> Result<TableResponse>;
 
-    /// Carries out a verb of the contract. What is refused is a reply too, with the reason in its envelope.
+    /// Runs a verb of the corpus API. A refusal is a reply too; its envelope has the reason.
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply>;
 
     /// Returns at most `limit` outbound requests, newest first.
@@ -109,44 +111,44 @@ pub trait Service: Send + Sync + 'static {
     /// Starts an index job and returns its first snapshot.
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot>;
 
-    /// Follows a job. The sender is dropped only after the final snapshot was sent.
+    /// Subscribes to a job. The sender is dropped only after the final snapshot is sent.
     ///
     /// # Errors
-    /// `NotFound` also for a job that ended so long ago that only [`Service::job`] knows it.
+    /// `NotFound`, also for a job that ended so long ago that only [`Service::job`] knows it.
     fn watch_job(&self, job_id: &str) -> Result<tokio::sync::watch::Receiver<JobSnapshot>>;
 
-    /// Returns a job's present or last snapshot.
+    /// Returns the current or last snapshot of a job.
     async fn job(&self, job_id: &str) -> Result<JobSnapshot>;
 
     /// Returns at most `limit` jobs, newest first.
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>>;
 
-    /// Asks a job to stop. A job that has ended is returned as it is.
+    /// Requests cancellation of a job. A job that has ended is returned unchanged.
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot>;
 
-    /// Returns the ids of the index jobs that have not ended and that whoever asks began, the verbs' too.
+    /// Returns the ids of the caller's index jobs that have not ended, including those of corpus verbs.
     fn own_jobs(&self) -> Result<Vec<String>>;
 
-    /// Waits until everything that changed before is searchable.
+    /// Waits until every earlier change on disk is searchable.
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport>;
 
-    /// Stops reading files for a while; returns the pause.
+    /// Pauses reading files; returns the pause.
     async fn pause(&self, request: PauseRequest) -> Result<PauseState>;
 
-    /// Ends a pause that was asked for; returns the one that holds nevertheless.
+    /// Ends a pause that a user asked for; returns the pause that remains in effect, if any.
     async fn resume(&self) -> Result<PauseState>;
 
-    /// Returns the state of daemon and index.
+    /// Returns the state of the daemon and the index.
     async fn status(&self) -> Result<Status>;
 
-    /// Returns how many tokens were embedded for the index since the start.
+    /// Returns the number of tokens embedded for the index since the start.
     fn tokens_embedded(&self) -> u64;
 
-    /// Returns at most `limit` files that match, after the first `offset` of them, and how many match in all.
+    /// Returns at most `limit` matching files from `offset` on, and the total number of matches.
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
 
-    /// Returns the extracted text of a file below a root, or of a place in it. The path is absolute or below a root, as hits
-    /// print it, `archive.zip!/member` too; it may have its place behind it, `lease.pdf, page 3`.
+    /// Returns the extracted text of a file below a root, or of a place in it. The path is absolute or relative to a root,
+    /// as hits print it, also `archive.zip!/member`. A place may follow it: `lease.pdf, page 3`.
     async fn read(&self, path: &str, place: &Place) -> Result<Document>;
 
     /// Returns every root.
@@ -155,34 +157,34 @@ pub trait Service: Send + Sync + 'static {
     /// Adds a folder by its absolute path.
     async fn add_root(&self, path: &str) -> Result<Root>;
 
-    /// Forgets a folder and what the index knows of it.
+    /// Removes a root folder and its index entries.
     async fn remove_root(&self, path: &str) -> Result<()>;
 
-    /// Embeds texts, as questions or as passages; one vector of norm 1 for each.
+    /// Embeds texts as questions or as passages; returns one vector of norm 1 for each.
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>>;
 
     /// Answers a request about the graph, in JSON.
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value>;
-    /// Language models, with tools over what the caller may know of.
+    /// Returns the language model assistant, with tools restricted to the caller's scope.
     fn assistant(&self) -> Result<Assistant>;
 
-    /// Begins the end of the daemon and returns before it.
+    /// Starts the shutdown of the daemon and returns at once.
     async fn shutdown(&self) -> Result<()>;
 }
 
-/// Where requests come from. Both are bound by the caller, so that a taken address is known before anything is loaded.
+/// The listening sockets. The caller binds them, so that an address in use is reported before anything is loaded.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For programs of this user.
+    /// For programs of the same user.
     pub unix: UnixListener,
-    /// For apps on this machine.
+    /// For apps.
     pub tcp: TcpListener,
 }
 
-/// Serves until `shutdown` is cancelled, then lets requests at work end for at most 7 seconds.
+/// Serves until `shutdown` is cancelled, then gives running requests at most 7 seconds to finish.
 ///
 /// # Errors
-/// `Internal` when the server itself cannot be made; a failing request or connection never ends it.
+/// `Internal` when the server cannot be set up. A failing request or connection never ends it.
 pub async fn run(
     service: Arc<dyn Service>,
     listeners: Listeners,
@@ -214,18 +216,18 @@ pub async fn run(
     };
     tokio::select! {
         _ = both => (),
-        () = drained => tracing::warn!("some requests had not ended {} seconds after the shutdown", DRAIN.as_secs()),
+        () = drained => tracing::warn!("some requests were still running {} seconds after the shutdown", DRAIN.as_secs()),
     }
     Ok(())
 }
 
-/// What the Unix socket serves: gRPC, to the owner.
+/// Returns the router of the Unix socket: gRPC with the owner's rights.
 fn local_router(routes: Routes, owner: Caller) -> Router {
     routes.prepare().into_axum_router().layer(Extension(owner)).layer(from_fn(keep_pages_out))
 }
 
-/// No page reaches a socket; but whoever forwards it to a port (`ssh -L`, `socat`) lets pages reach that. Its clients call
-/// the server by any name, so that names are not looked at.
+/// Rejects web pages on the Unix socket. Browsers cannot reach it directly, but can if it is forwarded to a port
+/// (`ssh -L`, `socat`). The host is not checked, because clients of the socket may use any name.
 async fn keep_pages_out(request: Request, next: Next) -> Response {
     match guard::is_of_page(request.headers()) {
         true => Refusal::from(Error::new(ErrorCode::PermissionDenied, guard::OF_PAGE)).into_grpc(),
@@ -241,10 +243,10 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
     let graph = crate::proto::wire::graph_server::GraphServer::new(graph::GraphAdapter)
-        .max_decoding_message_size(graph::MAX_GRAPH)
+        .max_decoding_message_size(MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
-    // A name of a service; it is heard without a key.
+    // These services take a service name only, and health needs no key.
     let health = health.max_decoding_message_size(MAX_NAME);
     reporter.set_serving::<crate::proto::wire::vic_server::VicServer<grpc::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()

@@ -1,4 +1,4 @@
-//! Whose key a request shows.
+//! Authenticates the key of a request, and detects revoked keys.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -12,65 +12,65 @@ use crate::data_dir::keys::{self, Grant};
 use crate::error::{Error, ErrorCode};
 use crate::model::{Holder, Scope};
 
-/// How often it is looked whether the key of an answer under way still opens: one that was revoked is gone within a second.
+/// Poll interval for the key of a running request: a revoked key takes effect within a second.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A table that is away or makes no sense for so long is meant so: what it does not name any more ends. An editor that keeps
-/// the old one under another name writes the new one a moment later, and a slip of the hand is mended when it is told.
+/// Grace period for a missing or unparsable key table; only after it are its keys treated as revoked. Editors replace files
+/// in two steps, and a typing error is fixed once it is reported.
 const UNCLEAR: Duration = Duration::from_secs(30);
 
 /// BLAKE3 of a key.
 type Hash = [u8; 32];
 
-/// Which version of the table was read: time of change, of rights too, length, inode.
+/// Version of the key table: ctime (seconds, nanoseconds), length, inode.
 type Version = (i64, i64, u64, u64);
 
-/// What a request shows.
+/// Credential of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// No key at all.
+    /// No key.
     Nothing,
-    /// Something that is no key of ours.
+    /// Not a valid key.
     Wrong,
-    /// A key.
+    /// A valid key with its grant.
     Key(Grant),
 }
 
-/// The keys of the table, as hashes, with what each opens.
+/// Hashes of the keys in the key table, each with its grant.
 type Others = Arc<[(Hash, Grant)]>;
 
-/// Every key that opens the TCP port. Only hashes are kept, and all of them are compared in constant time, so that neither
-/// the length nor the beginning of a key can be found out by measuring, nor which one it was.
+/// Verifies keys of the TCP port. It stores hashes only, and compares all of them in constant time, so that timing reveals
+/// neither a part of a key nor which key matched.
 pub(crate) struct KeyRing {
     own: Hash,
     table: PathBuf,
     read: Mutex<Table>,
 }
 
-/// The table as it was read last.
+/// Contents of the key table at the last read.
 #[derive(Default)]
 struct Table {
-    /// None before it was read; of a table that is not there, there is none.
+    /// `None` if the file must be read (again); `Some(None)` if there is no file.
     version: Option<Option<Version>>,
-    /// Since when it is not there or cannot be understood, however often that was looked at.
+    /// Time since which the file is missing or unparsable, across retries.
     unclear_since: Option<Instant>,
     others: Others,
-    /// Why it could not be read, with the cure.
+    /// Why the file could not be read, with the fix.
     problem: Option<String>,
 }
 
 impl KeyRing {
-    /// A ring with the owner's key, and those of the table at that path, which need not exist.
+    /// Creates a verifier with the owner's key and a key table, which may be missing.
     pub(crate) fn new(own: &str, table: PathBuf) -> KeyRing {
         KeyRing { own: *blake3::hash(own.as_bytes()).as_bytes(), table, read: Mutex::default() }
     }
 
-    /// What is wrong with the table now, and the cure.
+    /// Returns the current problem of the key table, with the fix.
     pub(crate) fn problem(&self) -> Option<String> {
         self.table().problem.clone()
     }
 
-    /// Looks at `Authorization: Bearer KEY`, of which there must be one and no second.
+    /// Parses `Authorization: Bearer KEY`. More than one header is rejected.
     pub(crate) fn shown(&self, headers: &HeaderMap) -> Shown {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let value = match (values.next(), values.next()) {
@@ -93,15 +93,15 @@ impl KeyRing {
         found
     }
 
-    /// Returns when a key that opened this does so no more: it was revoked, or what it opens became less. The owner's never
-    /// is.
+    /// Returns when the key no longer grants the access it had: it was revoked or its rights were reduced. Never returns
+    /// for the owner.
     pub(crate) async fn revoked(&self, grant: &Grant) {
         while self.may_open(grant) {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Whether a key that opened this still does, as far as anybody knows.
+    /// Returns whether the key still grants this access, as far as is known.
     pub(crate) fn may_open(&self, grant: &Grant) -> bool {
         if grant.holder == Holder::Owner {
             return true;
@@ -110,7 +110,7 @@ impl KeyRing {
         table.is_unknown() || table.others.iter().any(|(_, now)| opens_all_of(now, grant))
     }
 
-    /// The table as it is now. One that cannot be read opens nothing.
+    /// Returns the current contents of the key table. An unreadable file grants nothing.
     fn table(&self) -> MutexGuard<'_, Table> {
         let version = Some(self.version());
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +120,7 @@ impl KeyRing {
                     let known = keys
                         .iter()
                         .filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
-                    // What is changed while it is read is looked at once more: it may have gone in between, and come back.
+                    // Discard the version if the file changed during the read: it may have been replaced and put back.
                     let version = version.filter(|it| *it == self.version());
                     let unclear_since =
                         (version == Some(None)).then(|| read.unclear_since.unwrap_or_else(Instant::now));
@@ -129,10 +129,10 @@ impl KeyRing {
                 Err(error) => {
                     let problem = Some(told(&error));
                     if read.problem != problem {
-                        tracing::error!(%error, "no key but the owner's opens the TCP port");
+                        tracing::error!(%error, "only the owner's key is accepted on the TCP port");
                     }
-                    // What cannot be understood stays so until it is another. Where the system was short of something, it
-                    // is tried again each time.
+                    // Invalid contents stay invalid until the file changes. After a transient error, such as lack of
+                    // descriptors, each call tries again.
                     let is_passing = error.code != ErrorCode::DataLoss;
                     let unclear_since = Some(read.unclear_since.unwrap_or_else(Instant::now));
                     Table { version: version.filter(|_| !is_passing), unclear_since, problem, ..Table::default() }
@@ -143,26 +143,26 @@ impl KeyRing {
         read
     }
 
-    /// Which table is there now, if any.
+    /// Returns the version of the key table, if it exists.
     fn version(&self) -> Option<Version> {
         self.table.metadata().ok().map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino()))
     }
 }
 
 impl Table {
-    /// Whether nobody knows for the moment what opens: the system does not let it be read, or a hand may be changing it.
-    /// Nothing new is opened then, and nothing ends.
+    /// Returns whether the current keys are unknown: a transient read error, or an edit in progress. Then no new key is
+    /// accepted and no running request ends.
     fn is_unknown(&self) -> bool {
         self.version.is_none() || self.unclear_since.is_some_and(|it| it.elapsed() < UNCLEAR)
     }
 }
 
-/// Whether a key opens all that it opened before. That it opens more, or names its folders in another order, ends nothing.
+/// Returns whether a key grants at least what it granted before. More rights and reordered folders are fine.
 fn opens_all_of(now: &Grant, before: &Grant) -> bool {
     let has_folders = match (&now.scope, &before.scope) {
         (Scope::All, _) => true,
         (Scope::Folders(_), Scope::All) => false,
-        // A folder that is written in a way that opens nothing covers not even itself.
+        // A folder written with `..` does not even cover itself.
         (Scope::Folders(all), Scope::Folders(old)) => old.iter().all(|it| all.contains(it) || now.scope.covers(it)),
     };
     now.holder == before.holder && now.right >= before.right && has_folders
@@ -170,7 +170,7 @@ fn opens_all_of(now: &Grant, before: &Grant) -> bool {
 
 fn told(error: &Error) -> String {
     let cure = error.hint.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
-    format!("no key but the owner's opens the TCP port: {}{cure}", error.message)
+    format!("only the owner's key is accepted on the TCP port: {}{cure}", error.message)
 }
 
 #[cfg(test)]
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_key_itself_opens() {
+    fn only_exact_bearer_key_is_accepted() {
         assert_eq!(check(&["Bearer s3cret"]), Shown::Key(Grant::owner()));
         assert_eq!(check(&["bearer  s3cret"]), Shown::Key(Grant::owner()));
         for wrong in [
@@ -209,11 +209,11 @@ mod tests {
             assert_eq!(check(&[wrong]), Shown::Wrong, "{wrong}");
         }
         assert_eq!(check(&[]), Shown::Nothing);
-        assert_eq!(check(&["Bearer s3cret", "Bearer s3cret"]), Shown::Wrong, "two of them");
+        assert_eq!(check(&["Bearer s3cret", "Bearer s3cret"]), Shown::Wrong, "two headers");
     }
 
     #[test]
-    fn a_key_of_the_table_opens_from_its_addition_to_its_end() {
+    fn added_key_is_accepted_until_revoked() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
@@ -235,13 +235,13 @@ mod tests {
         std::fs::write(config.keys_path(), "[{").unwrap();
         assert_eq!([shown(&other), shown("own")].map(right), [None, Some(Right::Own)]);
         let problem = ring.problem().unwrap();
-        assert!(problem.contains("keys.json") && problem.contains("mend it"), "{problem}");
+        assert!(problem.contains("keys.json") && problem.contains("fix it"), "{problem}");
         std::fs::remove_file(config.keys_path()).unwrap();
-        assert_eq!(ring.problem(), None, "whoever moves it aside begins anew");
+        assert_eq!(ring.problem(), None, "a removed file is no problem");
     }
 
     #[tokio::test]
-    async fn that_a_key_opens_no_more_is_told_to_whoever_waits_for_it() {
+    async fn revoked_returns_when_key_is_revoked() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
@@ -251,16 +251,16 @@ mod tests {
             Shown::Key(grant) => grant,
             other => panic!("{other:?}"),
         });
-        assert_ne!(ada, bo, "the same folders and the same right are not the same key");
+        assert_ne!(ada, bo, "different keys with equal folders and rights");
         let told = async |grant: &Grant| tokio::time::timeout(2 * LOOK, ring.revoked(grant)).await.is_ok();
         assert!(!told(&ada).await && !told(&Grant::owner()).await);
         keys::revoke(&config, "ada").unwrap();
-        // Another key of the same name is another key.
+        // A new key with the old name is a different key.
         keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
         assert!(told(&ada).await && !told(&bo).await && !told(&Grant::owner()).await);
     }
 
-    /// A table with this key, and whether what it opened still is.
+    /// Changes a key in the key table; returns whether its earlier grant is still valid.
     fn check_changed(change: impl FnOnce(&mut KeyEntry)) -> bool {
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("keys.json");
@@ -272,38 +272,38 @@ mod tests {
         let grant = key.grant();
         assert!(ring.may_open(&grant));
         change(&mut key);
-        // Of another length, however soon it comes.
+        // Pretty printing changes the length, so the change is detected even within one clock tick.
         std::fs::write(&table, serde_json::to_vec_pretty(&[&key]).unwrap()).unwrap();
         ring.may_open(&grant)
     }
 
     #[test]
-    fn what_is_under_way_ends_when_its_key_opens_less_and_not_when_it_opens_more() {
+    fn reduced_rights_revoke_grant_and_wider_do_not() {
         assert!(check_changed(|it| it.roots.push("/u".into())));
         assert!(check_changed(|it| it.roots.reverse()));
-        assert!(check_changed(|it| it.roots[0] = "/w".into()), "a folder above is more");
-        assert!(check_changed(|it| it.name = "ada.l".into()), "a key is who it is by its hash");
+        assert!(check_changed(|it| it.roots[0] = "/w".into()), "a parent folder is wider");
+        assert!(check_changed(|it| it.name = "ada.l".into()), "a key is identified by its hash");
         assert!(!check_changed(|it| it.roots[0] = "/w/a/b".into()));
         assert!(!check_changed(|it| drop(it.roots.pop())));
         assert!(!check_changed(|it| it.right = Right::Read));
         assert!(!check_changed(|it| it.hash = blake3::hash(b"bo's").to_hex().to_string()));
         let grant = |right| Grant { scope: Scope::Folders(["/w/a".into()].into()), right, holder: Holder::Owner };
-        assert!(opens_all_of(&grant(Right::Index), &grant(Right::Read)), "to index is more than to read");
+        assert!(opens_all_of(&grant(Right::Index), &grant(Right::Read)), "the index right includes reading");
     }
 
     #[test]
-    fn a_part_of_what_a_key_opens_is_open_as_long_as_the_key_opens_it() {
+    fn narrower_grant_is_covered_by_wider_key() {
         let grant = |folder: &str| {
             let scope = Scope::Folders([folder.into()].into());
             Grant { scope, right: Right::Read, holder: Holder::Key("ada".into()) }
         };
         assert!(opens_all_of(&grant("/w"), &grant("/w/a")) && !opens_all_of(&grant("/w/b"), &grant("/w/a")));
         let odd = grant("/w/a/../b");
-        assert!(opens_all_of(&odd, &odd), "the same is never less");
+        assert!(opens_all_of(&odd, &odd), "an equal grant is never less");
     }
 
     #[tokio::test]
-    async fn a_table_that_a_hand_changes_ends_nothing_until_it_is_there_and_understood() {
+    async fn broken_key_table_revokes_after_grace_period() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
@@ -313,42 +313,42 @@ mod tests {
         assert!(ring.may_open(&grant));
         let (table, kept) = (std::fs::read(config.keys_path()).unwrap(), dir.path().join("keys.json~"));
         std::fs::write(config.keys_path(), &table[..table.len() - 3]).unwrap();
-        assert!(ring.problem().is_some() && ring.may_open(&grant), "a slip of the hand");
+        assert!(ring.problem().is_some() && ring.may_open(&grant), "within the grace period");
         ring.table().unclear_since = Instant::now().checked_sub(UNCLEAR);
         std::fs::write(config.keys_path(), &table[..table.len() - 4]).unwrap();
-        assert!(!ring.may_open(&grant), "whatever is slipped on the way, it is not mended");
+        assert!(!ring.may_open(&grant), "another broken version does not restart the grace period");
         std::fs::write(config.keys_path(), &table).unwrap();
         assert!(ring.may_open(&grant));
         std::fs::rename(config.keys_path(), &kept).unwrap();
         assert!(
             ring.problem().is_none() && ring.table().others.is_empty() && ring.may_open(&grant),
-            "away for a moment"
+            "missing within the grace period"
         );
         std::fs::write(config.keys_path(), &table).unwrap();
         assert!(ring.may_open(&grant) && ring.table().unclear_since.is_none());
         std::fs::remove_file(config.keys_path()).unwrap();
         assert!(ring.may_open(&grant));
         ring.table().unclear_since = Instant::now().checked_sub(UNCLEAR);
-        assert!(!ring.may_open(&grant), "whoever takes the table away revokes what is in it");
+        assert!(!ring.may_open(&grant), "a file missing for longer revokes its keys");
     }
 
     #[tokio::test]
-    async fn keys_that_could_not_be_read_for_a_moment_open_again_afterwards() {
+    async fn keys_work_again_after_transient_read_error() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
         let key = keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
         let ring = KeyRing::new("own", config.keys_path());
         let opens = || matches!(ring.shown(&headers(&[&format!("Bearer {key}")])), Shown::Key(_));
-        let Shown::Key(grant) = ring.shown(&headers(&[&format!("Bearer {key}")])) else { panic!("it opens nothing") };
-        // As where there are no descriptors left: whatever the table is, it is not read.
+        let Shown::Key(grant) = ring.shown(&headers(&[&format!("Bearer {key}")])) else { panic!("key rejected") };
+        // Simulates a transient error, such as lack of descriptors.
         let kept = dir.path().join("kept");
         std::fs::rename(config.keys_path(), &kept).unwrap();
         std::fs::create_dir(config.keys_path()).unwrap();
         assert!(!opens() && ring.problem().is_some());
-        assert_eq!(ring.read.lock().unwrap().version, None, "it is tried again");
+        assert_eq!(ring.read.lock().unwrap().version, None, "the next call tries again");
         let waits = tokio::time::timeout(2 * LOOK, ring.revoked(&grant));
-        assert!(waits.await.is_err(), "what is under way goes on");
+        assert!(waits.await.is_err(), "running requests continue");
         std::fs::remove_dir(config.keys_path()).unwrap();
         std::fs::rename(&kept, config.keys_path()).unwrap();
         assert!(opens() && ring.problem().is_none());

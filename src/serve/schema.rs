@@ -1,4 +1,4 @@
-//! The published contract as JSON Schema (draft 2020-12), by name.
+//! The published API types as JSON Schema (draft 2020-12), by name.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -8,7 +8,7 @@ use crate::model::{
     QueryPlan, ReadRequest, Reading, ResponseStats, SearchHit, SimilarRequest, Status, TableRequest, TableResponse,
 };
 
-/// A published type: its name, and what makes its schema.
+/// A published type: its name, and the generator of its schema.
 type Published = (&'static str, fn(&mut SchemaGenerator) -> Schema);
 
 const PUBLISHED: &[Published] = &[
@@ -36,12 +36,12 @@ fn one<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.root_schema_for::<T>()
 }
 
-/// Every name that [`schema`] knows.
+/// Returns every name that [`schema`] accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PUBLISHED.iter().map(|(name, _)| *name)
 }
 
-/// Returns the schema of that name, complete in itself.
+/// Returns the self-contained schema with this name.
 pub fn schema(name: &str) -> Option<serde_json::Value> {
     let (_, make) = PUBLISHED.iter().find(|(it, _)| *it == name)?;
     Some(make(&mut SchemaSettings::draft2020_12().into_generator()).to_value())
@@ -54,7 +54,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::model::samples;
 
-    /// Says what is wrong with a value, by the rules that our schemas use. Fails on a rule that it does not know.
+    /// Collects violations of a schema. Supports the keywords that our schemas use; panics on any other.
     pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
         let Value::Object(rules) = schema else {
             return if schema == &Value::Bool(false) {
@@ -159,14 +159,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_plan_of_the_api_document_is_valid_and_survives() {
+    fn documented_plan_is_valid_and_round_trips() {
         assert_eq!(check("query_plan", example_plan()), [""; 0]);
         let plan: QueryPlan = serde_json::from_value(example_plan()).unwrap();
         assert_eq!(serde_json::to_value(&plan).unwrap(), example_plan());
     }
 
     #[test]
-    fn real_answers_are_valid() {
+    fn sample_responses_match_schemas() {
         let answer = serde_json::to_value(samples::answer("x")).unwrap();
         assert_eq!(check("search_hit", answer["hits"][0].clone()), [""; 0]);
         assert_eq!(check("response_stats", answer["stats"].clone()), [""; 0]);
@@ -182,7 +182,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_the_contract_forbids_is_not_valid() {
+    fn invalid_plans_violate_schema() {
         for (pointer, value) in [
             ("/l1_threshold", json!(1.5)),
             ("/l1_threshold", json!("high")),
@@ -203,7 +203,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_name_has_a_schema_with_descriptions() {
+    fn every_name_has_described_schema() {
         for name in names() {
             let schema = schema(name).unwrap();
             assert_eq!(schema["type"], "object", "{name}");

@@ -1,4 +1,4 @@
-//! Answers on their way: in pieces, and with a note of those that wait for who reads them.
+//! Response bodies in pieces, with detection of readers that stall.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Bytes that are handed over at once. HTTP/2 keeps a whole piece where its reader takes only a part.
+/// Maximum size of a piece. HTTP/2 buffers a whole piece even if the reader takes only a part of it.
 const PIECE: usize = 64 << 10;
 
-/// So much more patience there is where a reader takes other answers meanwhile.
+/// Factor of the timeout while the reader takes other responses of the connection.
 const BESIDE: u32 = 10;
 
-/// The answers of one connection.
+/// The responses of one connection.
 #[derive(Default)]
 pub(crate) struct Sending(Mutex<Answers>);
 
 #[derive(Default)]
 struct Answers {
-    /// How many there have been.
+    /// Number of responses so far.
     begun: u64,
-    /// How many are not over.
+    /// Number of open responses.
     open: usize,
-    /// Since when those wait of which a piece was handed over and no more was asked for.
+    /// By response: since when a piece has been handed over without a request for the next one.
     waiting: HashMap<u64, Instant>,
-    /// When a piece of any was handed over last.
+    /// When a piece of any response was handed over last.
     taken: Option<Instant>,
 }
 
 impl Sending {
-    /// Sends an answer.
+    /// Wraps the body of a response.
     pub(crate) fn send(self: &Arc<Sending>, body: Body) -> Body {
         let mut answers = self.lock();
         answers.begun += 1;
@@ -42,12 +42,12 @@ impl Sending {
         Body::new(Answer { number, body, rest: Bytes::new(), sending: self.clone() })
     }
 
-    /// Whether none is under way.
+    /// Returns whether no response is open.
     pub(crate) fn is_over(&self) -> bool {
         self.lock().open == 0
     }
 
-    /// Returns when one has waited for its reader for so long, and no other was taken meanwhile, or [`BESIDE`] times as long.
+    /// Returns when a response has stalled for `patience`, or for [`BESIDE`] times as long if others were read meanwhile.
     pub(crate) async fn stalled(&self, patience: Duration) {
         while !self.lock().have_stalled(patience) {
             tokio::time::sleep(patience / 4).await;
@@ -61,18 +61,18 @@ impl Sending {
 
 impl Answers {
     fn have_stalled(&self, patience: Duration) -> bool {
-        // One that is open and has nothing to give, as of a job that pauses, is nothing that anybody reads.
+        // An open response that has nothing to send, e.g. of a paused job, does not count as being read.
         let takes_others = self.taken.is_some_and(|it| it.elapsed() < patience);
         let patience = if takes_others { BESIDE * patience } else { patience };
         self.waiting.values().any(|since| since.elapsed() >= patience)
     }
 }
 
-/// One answer.
+/// Body of one response.
 struct Answer {
     number: u64,
     body: Body,
-    /// What is to be handed over before more is asked for.
+    /// Remainder of the last chunk of the body.
     rest: Bytes,
     sending: Arc<Sending>,
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_comes_whole_in_pieces_and_its_length_is_known() {
+    async fn response_is_complete_in_pieces_with_known_length() {
         let sending = Arc::new(Sending::default());
         let text: Vec<u8> = (0..200_000_u32).map(|it| it as u8).collect();
         let body = sending.send(Body::from(text.clone()));
@@ -147,15 +147,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_for_no_more_stalls_and_who_waits_for_more_does_not() {
+    async fn unread_response_stalls_and_idle_one_does_not() {
         let sending = Arc::new(Sending::default());
         let patience = Duration::from_millis(20);
         let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
         let mut slow = sending.send(Body::from_stream(never)).into_data_stream();
         let asks = async { slow.next().await };
         tokio::select! {
-            _ = asks => unreachable!("it never comes"),
-            () = sending.stalled(patience) => panic!("there is nothing to read yet"),
+            _ = asks => unreachable!("nothing is sent"),
+            () = sending.stalled(patience) => panic!("nothing to read yet"),
             () = tokio::time::sleep(3 * patience) => (),
         }
         let mut unread = sending.send(Body::from(vec![0; 2 * PIECE])).into_data_stream();
@@ -169,14 +169,14 @@ mod tests {
         };
         tokio::select! {
             () = reads_another => (),
-            () = sending.stalled(patience) => panic!("others are taken meanwhile"),
+            () = sending.stalled(patience) => panic!("other responses are read meanwhile"),
             () = tokio::time::sleep(5 * patience) => (),
         }
         tokio::time::timeout(4 * patience, sending.stalled(patience))
             .await
-            .expect("one that has nothing to give is no reader");
+            .expect("an idle response does not count as read");
         drop(unread);
         let calm = tokio::time::timeout(2 * patience, sending.stalled(patience)).await;
-        assert!(calm.is_err() && !sending.is_over(), "the other one is still under way");
+        assert!(calm.is_err() && !sending.is_over(), "the idle response is still open");
     }
 }

@@ -1,19 +1,19 @@
-//! From when until when a certificate is valid, read out of its DER: nothing else of it is wanted here.
+//! Reads the validity period of an X.509 certificate from its DER encoding. No other field is needed here.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-/// What DER calls the kinds of elements that are met on the way.
+/// DER tags of the elements that are parsed.
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version, which the oldest certificates do not have.
+/// The version, which X.509 version 1 certificates omit.
 const VERSION: u8 = 0xa0;
 
-/// The years of two digits from here on are those of the last century.
+/// Two-digit years from here on belong to the last century.
 const LAST_CENTURY: u32 = 50;
 
-/// See the module. Both ends are within.
+/// Validity period, both ends inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) from: DateTime<Utc>,
@@ -21,20 +21,20 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Says whether a time is within.
+    /// Returns whether a time is within the period.
     pub(super) fn holds_at(self, time: DateTime<Utc>) -> bool {
         self.from <= time && time <= self.until
     }
 }
 
-/// Returns when a certificate is valid; None of what is none.
+/// Returns the validity period of a certificate; `None` if it cannot be parsed.
 pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
     let mut signed = Elements(Elements(certificate).take(SEQUENCE)?);
     let mut fields = Elements(signed.take(SEQUENCE)?);
     if fields.0.first() == Some(&VERSION) {
         fields.take(VERSION)?;
     }
-    // The serial number, how it is signed, and by whom.
+    // Serial number, signature algorithm, issuer.
     fields.take(INTEGER)?;
     fields.take(SEQUENCE)?;
     fields.take(SEQUENCE)?;
@@ -42,16 +42,16 @@ pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
     Some(Validity { from: time(times.next()?)?, until: time(times.next()?)? })
 }
 
-/// Elements of DER, one after the other.
+/// A sequence of DER elements.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Elements<'a> {
-    /// The kind and the content of the next.
+    /// Returns the tag and the content of the next element.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let [kind, length, rest @ ..] = self.0 else { return None };
         let (length, rest) = match length {
             0..=0x7f => (usize::from(*length), rest),
-            // Of so many bytes; four say more than any certificate has.
+            // Length in 1 to 4 bytes, enough for any certificate.
             0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
                 (bytes.iter().fold(0_usize, |sum, it| sum << 8 | usize::from(*it)), rest)
@@ -63,13 +63,13 @@ impl<'a> Elements<'a> {
         Some((*kind, content))
     }
 
-    /// The content of the next, which must be of that kind.
+    /// Returns the content of the next element if it has this tag.
     fn take(&mut self, kind: u8) -> Option<&'a [u8]> {
         self.next().filter(|it| it.0 == kind).map(|it| it.1)
     }
 }
 
-/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, as certificates have it.
+/// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
 fn time((kind, text): (u8, &[u8])) -> Option<DateTime<Utc>> {
     let digits = text.strip_suffix(b"Z")?;
     let (year, rest) = match kind {
@@ -90,13 +90,13 @@ fn time((kind, text): (u8, &[u8])) -> Option<DateTime<Utc>> {
     Some(day.and_hms_opt(two(4)?, two(6)?, two(8)?)?.and_utc())
 }
 
-/// A few digits, and nothing else.
+/// Parses ASCII digits.
 fn number(digits: &[u8]) -> Option<u32> {
     let digit = |it: &u8| it.is_ascii_digit().then(|| u32::from(it - b'0'));
     digits.iter().try_fold(0, |sum, it| Some(10 * sum + digit(it)?))
 }
 
-/// As much of a certificate as is read here.
+/// Builds the part of a certificate that is parsed here.
 #[cfg(test)]
 pub(super) fn made(from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<u8> {
     let text = |it: DateTime<Utc>| tests::element(GENERALIZED_TIME, it.format("%Y%m%d%H%M%SZ").to_string().as_bytes());
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Of the year 2020.
+    /// Issued in 2020.
     const REAL: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBQjCB6aADAgECAgEDMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
@@ -133,7 +133,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
         [head, content].concat()
     }
 
-    /// One with these times, and with a name that is long enough for lengths of several bytes.
+    /// Builds a certificate with these times, and with a name long enough for a multi-byte length.
     pub(super) fn certificate(has_version: bool, times: &[u8]) -> Vec<u8> {
         let version = if has_version { element(VERSION, &element(INTEGER, &[2])) } else { Vec::new() };
         let (number, algorithm) = (element(INTEGER, &[1]), element(SEQUENCE, &[]));
@@ -141,16 +141,16 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
         element(SEQUENCE, &element(SEQUENCE, &fields))
     }
 
-    /// The ends of a certificate in seconds since the epoch, of which each is of that kind and has that text.
+    /// Returns both ends in seconds since the epoch for times with this tag and these texts.
     fn check(kind: u8, texts: [&str; 2]) -> Option<[i64; 2]> {
         let times = texts.map(|it| element(kind, it.as_bytes())).concat();
         let [with, without] = [true, false].map(|it| of(&certificate(it, &times)));
-        assert_eq!(with, without, "whether it says its version or not");
+        assert_eq!(with, without, "with and without a version");
         with.map(|it| [it.from.timestamp(), it.until.timestamp()])
     }
 
     #[test]
-    fn both_ends_of_a_certificate_are_read_however_their_year_is_written() {
+    fn validity_is_read_from_both_time_formats() {
         let real = CertificateDer::from_pem_slice(REAL.as_bytes()).unwrap();
         let told = of(&real).map(|it| [it.from.timestamp(), it.until.timestamp()]);
         assert_eq!(told, Some([1_577_836_800, 1_609_459_200]));
@@ -162,7 +162,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
     }
 
     #[test]
-    fn what_is_no_time_of_a_certificate_is_none() {
+    fn invalid_times_are_rejected() {
         let good = "20210101000000Z";
         for text in ["", "Z", "20210101000000", "20210101000000+0100", "202101010000Z", "20210101000000.5Z"] {
             assert_eq!(check(GENERALIZED_TIME, [good, text]), None, "{text}");
@@ -176,7 +176,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
     }
 
     #[test]
-    fn a_certificate_that_is_cut_or_changed_anywhere_is_read_to_some_end() {
+    fn damaged_certificate_does_not_panic() {
         let real = CertificateDer::from_pem_slice(REAL.as_bytes()).unwrap();
         (0..real.len()).for_each(|it| assert_eq!(of(&real[..it]), None, "{it} bytes"));
         for at in 0..real.len() {
@@ -187,6 +187,6 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
             }
         }
         assert_eq!(of(&[SEQUENCE, 0x84, 0xff, 0xff, 0xff, 0xff, 0]), None);
-        assert_eq!(of(&[SEQUENCE, 0x80, 0, 0]), None, "a length that DER does not have");
+        assert_eq!(of(&[SEQUENCE, 0x80, 0, 0]), None, "an indefinite length is no DER");
     }
 }

@@ -1,9 +1,9 @@
-//! Deep reading of single files: page layout, text in pictures, a look by a vision model.
+//! Deep reading of single files: page layout, text in pictures, and description by a vision model.
 //!
-//! A skill takes a file and gives evidence: a [`Document`] whose blocks say where on the page they stand. [`Skills`] runs
-//! them for the best hits of a question, within a time budget, in worker processes of their own, and remembers by content
-//! what they found. Writing it back is up to [`crate::index::Index::add_evidence`]. What runs inside the worker is in
-//! [`HANDLERS`]; start reading there for what a skill does, in [`pdf`] for layout and in [`ocr`] for pictures.
+//! A skill turns a file into evidence: a [`Document`] with blocks that carry their position on the page. [`Skills`] runs
+//! skills on the best hits of a question, within a time budget, in their own worker processes, and caches the results by
+//! content. [`crate::index::Index::add_evidence`] writes them to the index. [`HANDLERS`] lists the code that runs inside
+//! the worker; start there, with [`pdf`] for layout and [`ocr`] for pictures.
 
 pub mod ocr;
 mod paper;
@@ -32,15 +32,14 @@ use crate::warehouse;
 
 pub use paper::HANDLERS;
 
-/// Time for all skills of one question, unless set: about as long as a person waits for an answer that is not in the index
-/// yet.
+/// Default time budget for all skills of one question: about as long as a person waits for an answer.
 const QUESTION_BUDGET: Duration = Duration::from_secs(20);
-/// Files that are looked at at the same time. Each takes the whole machine while it reads a page.
+/// Files processed concurrently. Each uses the whole machine while a page is read.
 const FILES_AT_ONCE: usize = 2;
-/// One worker for the index and one for questions, so that neither waits for the other.
+/// One worker for the index and one for questions, so that neither blocks the other.
 const WORKERS: usize = 2;
-/// Memory of a worker beside its file, whatever those have that read text: the models, a page of 16 million pixels, and what
-/// the networks make of it. A scan takes 320 MiB, the largest picture 460.
+/// Memory of a worker in addition to its file, independent of the limit for text extraction: the models, a page of 16
+/// million pixels, and the tensors of the networks. A scan takes 320 MiB, the largest picture 460.
 const WORKER_MIB: u32 = 512;
 /// Name of the layout skill.
 pub const PDF_LAYOUT: &str = "pdf_layout";
@@ -48,30 +47,30 @@ pub const PDF_LAYOUT: &str = "pdf_layout";
 pub const OCR_IMAGE: &str = "ocr_image";
 /// Name of the skill that shows a page to a vision model.
 pub const VISION: &str = "vision";
-/// Changes whenever the same file would give other evidence.
+/// To be raised when the same file would yield other evidence.
 const VERSION: &str = "1";
 
-/// What a skill found in a file.
+/// The result of a skill for a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Name of the skill.
     pub skill: String,
-    /// What it found: blocks with page and region. May be empty.
+    /// Blocks with page and region. May be empty.
     pub document: Document,
-    /// Whether it was found before, by an earlier question.
+    /// Whether it comes from the cache.
     pub cached: bool,
 }
 
-/// What all skills of a question found.
+/// The results of all skills of a question.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// By file, in the order of the files and skills asked for.
     pub found: Vec<(FileId, Evidence)>,
-    /// What did not work, one sentence each with the cure; no sentence twice.
+    /// Problems, one sentence each with a hint; without duplicates.
     pub warnings: Vec<String>,
 }
 
-/// Why a skill found nothing: one sentence for the warnings of the answer, with the cure where there is one.
+/// Why a skill found nothing: one sentence for the warnings of the answer, with a hint if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillProblem(pub String);
 
@@ -93,30 +92,30 @@ pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSetting
 }
 
 impl Skills {
-    /// Makes a runner over the pool of [`pool_settings`].
+    /// Creates a runner on the pool of [`pool_settings`].
     pub fn new(pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Skills {
         Skills { pool, evidence, models, eye: None, budget: QUESTION_BUDGET }
     }
 
-    /// Sets the time for one question.
+    /// Sets the time budget of one question.
     #[must_use]
     pub fn with_budget(self, budget: Duration) -> Skills {
         Skills { budget, ..self }
     }
 
-    /// The time for one question.
+    /// Returns the time budget of one question.
     pub fn budget(&self) -> Duration {
         self.budget
     }
 
-    /// Lets the skill `vision` ask this model, with images of at most so many bytes.
+    /// Lets the skill `vision` use this model, with images of at most `max_image_bytes`.
     #[must_use]
     pub fn with_vision(mut self, llm: LlmClient, max_image_bytes: u64) -> Skills {
         self.eye = Some(Eye::new(llm, max_image_bytes));
         self
     }
 
-    /// Says whether a skill can find anything in such a file.
+    /// Returns whether a skill can find anything in such a file.
     pub fn applies(&self, skill: &str, record: &FileRecord) -> bool {
         let unread_pages = record.detail.contains(WITHOUT_TEXT_LAYER) || record.reason == Some(Reason::NoText);
         match (skill, record.kind) {
@@ -127,8 +126,8 @@ impl Skills {
         }
     }
 
-    /// Runs the skills over the files, in this order, within `budget` for all of them. What has been found before comes
-    /// at once. Files that a skill does not apply to are passed over without a word. `privacy` is that of the question.
+    /// Runs the skills on the files, in this order, within `budget` for all of them. Cached results return at once. Files
+    /// that a skill does not apply to are skipped silently. `privacy` is the mode of the question.
     pub async fn run_all(
         &self,
         files: &[FileRecord],
@@ -137,7 +136,7 @@ impl Skills {
         budget: Duration,
     ) -> Findings {
         let end = Instant::now() + budget;
-        // Owned: a future that borrows what it is given is not general enough to be sent between threads.
+        // Owned: a future that borrows its arguments is not general enough to be sent between threads.
         let jobs: Vec<(FileRecord, String)> = files
             .iter()
             .flat_map(|file| self.useful(file, skills).map(move |skill| (file.clone(), skill.to_string())))
@@ -163,18 +162,18 @@ impl Skills {
         findings
     }
 
-    /// The layout skill reads the pictures in a PDF as well: nothing is read twice.
+    /// Returns the skills to run: the layout skill reads the pictures in a PDF too, so OCR is not run in addition.
     fn useful<'a>(&'a self, file: &'a FileRecord, skills: &'a [String]) -> impl Iterator<Item = &'a str> + 'a {
         let layout = skills.iter().any(|it| it == PDF_LAYOUT);
         let repeated = move |skill: &str| skill == OCR_IMAGE && file.kind == FileKind::Pdf && layout;
         skills.iter().map(String::as_str).filter(move |skill| self.applies(skill, file) && !repeated(skill))
     }
 
-    /// Runs one skill over one file, unless its result is known.
+    /// Runs one skill on one file, unless its result is cached.
     ///
     /// # Errors
-    /// A [`SkillProblem`] for the warnings of the answer: something is missing, the file cannot be read so, or there was
-    /// not enough time.
+    /// A [`SkillProblem`] for the warnings of the answer: something is missing, the file cannot be read, or there was not
+    /// enough time.
     pub async fn run(
         &self,
         skill: &str,
@@ -185,7 +184,7 @@ impl Skills {
         let end = Instant::now() + budget;
         let shown = record.found.path.display().to_string();
         let Some(hash) = record.hash else {
-            return Err(SkillProblem(format!("`{shown}` has not been read yet, so `{skill}` did not look at it")));
+            return Err(SkillProblem(format!("`{shown}` has not been indexed yet, so `{skill}` skipped it")));
         };
         let version = match (&self.eye, skill) {
             (Some(eye), VISION) => eye.version(),
@@ -197,7 +196,7 @@ impl Skills {
             return Ok(Evidence { skill: skill.to_string(), document: document.clone(), cached: true });
         }
         if let Some(why) = self.given_up(&key).await {
-            return Err(SkillProblem(format!("`{skill}` leaves `{shown}` alone for a day, unless it changes: {why}")));
+            return Err(SkillProblem(format!("`{skill}` skips `{shown}` for a day, unless it changes: {why}")));
         }
         let pages = before.as_ref().map(|it| it.pages_without_text.clone());
         let mut document = self.work(record, &key, pages, budget).await?;
@@ -208,14 +207,14 @@ impl Skills {
         if let Some(before) = before {
             document = continued(before, document);
         }
-        // What a model had no time for is asked again from the start.
+        // A vision result cut short by the budget is not cached, so that the next question starts again.
         if skill != VISION || !document.truncated {
             self.remember(key, document.clone()).await;
         }
         Ok(Evidence { skill: skill.to_string(), document, cached: false })
     }
 
-    /// Has a worker do its part.
+    /// Runs the worker's part of a skill.
     async fn work(
         &self,
         record: &FileRecord,
@@ -229,20 +228,20 @@ impl Skills {
             eye.check(&shown, record.found.size)?;
         }
         let tools = self.tools(skill).await?;
-        // The worker's own limit comes first, so that it can say what it has.
+        // The worker's own limit fires first, so that it can return what it has.
         let seconds = u32::try_from(budget.as_secs()).unwrap_or(u32::MAX);
         if seconds == 0 {
             return Err(late());
         }
         let (file, before) =
-            open(record, key.hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
+            open(record, key.hash).await.map_err(|why| SkillProblem(format!("cannot read `{shown}`: {why}")))?;
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
         let job = SkillJob { skill: skill.to_string(), pages, seconds, tools, ..SkillJob::default() };
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
-            // What was written to meanwhile would be kept as the text of another content.
+            // The text would otherwise be cached under the hash of another content.
             Ok(Ok(_)) if before.still_holds(record).await.ok().flatten() != Some(true) => {
-                Err(SkillProblem(format!("`{shown}` was written to while `{skill}` looked into it")))
+                Err(SkillProblem(format!("`{shown}` was written to while `{skill}` read it")))
             }
             Ok(Ok(document)) => Ok(document),
             Ok(Err(failure)) => {
@@ -257,24 +256,23 @@ impl Skills {
         }
     }
 
-    /// Writes down that a worker hung or died over a file.
+    /// Records that a worker hung or crashed on a file.
     async fn strike(&self, key: &EvidenceKey, failure: ExtractFailure, seconds: u32) {
         let (cache, key) = (self.evidence.clone(), key.clone());
         let kept = blocking(move || {
             strikes::add(&cache, &key, &failure, seconds);
             Ok(())
         });
-        // The cache says itself what it could not keep.
+        // The cache logs its own errors.
         kept.await.ok();
     }
 
-    /// Says why a file is not tried any more.
+    /// Returns why a file is skipped, if it is.
     async fn given_up(&self, key: &EvidenceKey) -> Option<String> {
         let (cache, key) = (self.evidence.clone(), key.clone());
         let strikes = blocking(move || Ok(strikes::of(&cache, &key))).await.ok()?;
         let last = strikes.last()?;
-        (strikes.len() >= strikes::MOST)
-            .then(|| format!("its reader ended badly {} times, last: {last}", strikes.len()))
+        (strikes.len() >= strikes::MOST).then(|| format!("its reader failed {} times, last: {last}", strikes.len()))
     }
 
     async fn remembered(&self, key: &EvidenceKey) -> Option<Document> {
@@ -288,11 +286,12 @@ impl Skills {
             cache.put(&key, &document);
             Ok(())
         });
-        // The cache says itself what it could not keep.
+        // The cache logs its own errors.
         kept.await.ok();
     }
 
-    /// What the skill works with. Layout does without models where pages have text, and vision has one of its own.
+    /// Returns the models that a skill needs. Layout works without OCR models on pages with text, and vision has its own
+    /// model.
     async fn tools(&self, skill: &str) -> Result<Tools, SkillProblem> {
         let models = self.models.clone();
         let tools = blocking(move || {
@@ -308,7 +307,7 @@ impl Skills {
         }
     }
 
-    /// Says what to do about pages that were left unread: for want of models, or of time.
+    /// Returns the warning about pages left unread for lack of models or time.
     fn unread(&self, evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
         let left = evidence.document.pages_without_text.len();
         if left == 0 {
@@ -321,7 +320,7 @@ impl Skills {
     }
 }
 
-/// Says that a vision model saw something which nobody is told.
+/// Returns the warning that the text read by a vision model was withheld.
 fn withheld(evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
     let why = vision::why_withheld(&evidence.document).filter(|_| evidence.skill == VISION)?;
     Some(format!("nothing is kept of `{}`: {why}", shown(file)))
@@ -331,7 +330,7 @@ fn shown(file: Option<&FileRecord>) -> String {
     file.map(|it| it.found.path.display().to_string()).unwrap_or_default()
 }
 
-/// What a skill found at an earlier question, and on the pages that it had no time for then.
+/// Combines the earlier result of a skill with the pages that it had no time for then.
 fn continued(before: Document, now: Document) -> Document {
     let mut blocks = before.blocks;
     blocks.extend(now.blocks);
@@ -344,7 +343,7 @@ fn problem(error: &Error) -> SkillProblem {
     SkillProblem(error.with_cure())
 }
 
-/// Opens the file if it still holds what was indexed.
+/// Opens the file if it still has the indexed content.
 async fn open(record: &FileRecord, hash: ContentHash) -> Result<(File, Before), String> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = at_file(record, move || {
@@ -354,7 +353,7 @@ async fn open(record: &FileRecord, hash: ContentHash) -> Result<(File, Before), 
                 let is_known = warehouse::hash(&file).is_ok_and(|now| now == hash);
                 if is_known { Ok((file, before)) } else { Err("it has changed since it was indexed".to_string()) }
             }
-            Err(warehouse::OpenProblem::Gone) => Err("it is gone".to_string()),
+            Err(warehouse::OpenProblem::Gone) => Err("it no longer exists".to_string()),
             Err(warehouse::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
         })
     });

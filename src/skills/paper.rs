@@ -1,8 +1,8 @@
-//! What runs inside the worker: pages of PDFs and pictures to a document.
+//! Worker side of the skills: turns pages of PDFs and pictures into a document.
 //!
-//! Every page is text with places first: out of the PDF where it has a text layer, by OCR where it is a picture. The same
-//! search for tables, facts and signatures then goes over both, see [`crate::skills::pdf::structure`]. Work stops before
-//! the time is up, with what there is; pages that were not reached are named in [`Document::pages_without_text`].
+//! Every page first becomes text with positions: from the PDF if it has a text layer, by OCR if it is a picture. The same
+//! search for tables, facts and signatures then runs on both, see [`crate::skills::pdf::structure`]. Work stops before the
+//! time is up and returns what it has; [`Document::pages_without_text`] names the pages that were not reached.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
@@ -27,28 +27,28 @@ pub const HANDLERS: &[SkillHandler] = &[
     SkillHandler { name: VISION, prepare: |_| {}, run: shots },
 ];
 
-/// Pages that are looked at for one question: a page takes some milliseconds, and a crafted file claims millions. The next
-/// question goes on with the others.
+/// Pages processed for one question: a page takes some milliseconds, and a crafted file claims millions. The next question
+/// continues with the others.
 const MOST_PAGES: usize = 500;
-/// Pages of a PDF that a vision model is shown: the first and the last, which say what a paper is and who signed it.
+/// Pages of a PDF sent to a vision model: the first and the last, which show the title and the signatures.
 const MOST_SHOTS: usize = 2;
-/// Longest side of a picture for a vision model, in pixels; models shrink what is larger.
+/// Longest side of a picture for a vision model, in pixels; models shrink larger ones.
 const SHOT_SIDE: u32 = 1_600;
-/// Quality of such a picture as JPEG: text stays sharp.
+/// JPEG quality of such a picture: text stays sharp.
 const SHOT_QUALITY: u8 = 85;
-/// Fewer letters in a whole file are specks and number plates, not text of a document.
+/// Fewer letters in a whole file are specks or number plates, not the text of a document.
 const LEAST_LETTERS: usize = 4;
-/// A longer line is a sentence, and no title.
+/// A longer line is a sentence, not a title.
 const TITLE_LETTERS: usize = 80;
 /// Narrower images are icons, rules and bullets.
 const SMALLEST_SIDE: u32 = 200;
 
 type Outcome = Result<Document, ExtractFailure>;
 
-/// The networks of this process, or why they could not be loaded. That is tried once: afterwards the jail is shut.
+/// The networks of this process, or why they could not be loaded. Loading is tried only once: the sandbox forbids it later.
 static ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
 
-/// Loads the models ahead of the first file. If that fails, the job that needs them says why.
+/// Loads the models before the first file. If that fails, the job that needs them reports why.
 fn prepare(tools: &Tools) {
     if let Some(tools) = &tools.ocr {
         load(&mut engine(), tools).ok();
@@ -70,16 +70,16 @@ fn load<'a>(
     loaded.as_mut().map_err(|failed| failed.clone())
 }
 
-/// A document as it grows.
+/// The document under construction, with the time limits of the job.
 struct Reading<'a> {
     input: &'a SkillInput<'a>,
     document: Document,
-    /// Pages that are left for another time.
+    /// Pages left for a later run.
     later: Vec<u32>,
     end: Instant,
-    /// When no second page is begun.
+    /// Time after which no further page is started, except the first.
     rest: Option<Instant>,
-    /// Whether a page was begun.
+    /// Whether a page was started.
     is_begun: bool,
 }
 
@@ -89,7 +89,7 @@ enum Scan<'a> {
     Image(&'a [u8]),
 }
 
-/// `pdf_layout`: what the layout of a PDF says beyond its text, and everything on pages that are pictures.
+/// `pdf_layout`: the structure of a PDF's pages, and the text of pages that are pictures.
 fn layout(input: &SkillInput<'_>) -> Outcome {
     let file = open(input)?;
     let mut reading = Reading::new(input);
@@ -114,7 +114,7 @@ fn layout(input: &SkillInput<'_>) -> Outcome {
     reading.finish(title(&file))
 }
 
-/// `ocr_image`: the text of pictures: image files, and PDF pages without a text layer.
+/// `ocr_image`: the text of pictures, i.e. image files and PDF pages without a text layer.
 fn pictures(input: &SkillInput<'_>) -> Outcome {
     let mut reading = Reading::new(input);
     if !is_pdf(input) {
@@ -131,7 +131,7 @@ fn pictures(input: &SkillInput<'_>) -> Outcome {
     let pages = reading.count(&file);
     let mut scans = Vec::new();
     for number in reading.chosen(pages) {
-        // To open a page takes time too, whatever it holds.
+        // Opening a page takes time too.
         if reading.is_late() {
             reading.document.truncated = true;
             reading.later.push(number);
@@ -147,7 +147,7 @@ fn pictures(input: &SkillInput<'_>) -> Outcome {
     reading.finish(None)
 }
 
-/// `vision`, the worker's part: pictures of the pages that the model is to see.
+/// `vision`, the worker's part: renders the pages that the model will see.
 fn shots(input: &SkillInput<'_>) -> Outcome {
     if !is_pdf(input) {
         let picture = picture::decode(input.bytes, 0)?;
@@ -166,7 +166,7 @@ fn shots(input: &SkillInput<'_>) -> Outcome {
     Ok(document)
 }
 
-/// Makes a picture small enough for a model, and packs it.
+/// Shrinks a picture for a model, and packs it.
 fn shot(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFailure> {
     let mut picture = image::DynamicImage::from(picture);
     if picture.width().max(picture.height()) > SHOT_SIDE {
@@ -205,7 +205,7 @@ fn title(file: &PdfDocument<'_>) -> Option<String> {
     Some(clean_text(tag.value()).trim().to_string()).filter(|it| !it.is_empty())
 }
 
-/// Says whether an image may be a page of paper: no photo out of a camera, no icon.
+/// Returns whether an image may be a scanned page: neither a camera photo nor an icon.
 fn is_like_paper(bytes: &[u8]) -> bool {
     let reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok();
     let Some((width, height)) = reader.and_then(|it| it.into_dimensions().ok()) else { return false };
@@ -235,7 +235,7 @@ impl<'a> Reading<'a> {
         pages
     }
 
-    /// The pages to look at, in order: those asked for, or all.
+    /// Returns the pages to process, in order: those requested, or all.
     fn chosen(&mut self, pages: u32) -> Vec<u32> {
         let most = self.input.limits.pages;
         let mut chosen: Vec<u32> = match &self.input.job.pages {
@@ -249,8 +249,8 @@ impl<'a> Reading<'a> {
         chosen
     }
 
-    /// Reads pages that are pictures, as many as there is time for. The first and the last page come first: they say what
-    /// a paper is and who signed it.
+    /// Reads pages that are pictures, as many as there is time for. For a question the first and the last page come first:
+    /// they show the title and the signatures.
     fn scans(&mut self, mut scans: Vec<(u32, Scan<'_>)>) -> Result<(), ExtractFailure> {
         if scans.is_empty() {
             return Ok(());
@@ -277,7 +277,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Reads one picture. What cannot be read is a problem of that page alone.
+    /// Reads one picture. An unreadable one is a problem of that page only.
     fn scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
         let picture: Result<RgbImage, String> = match scan {
             Scan::Pdf(page) => pdf::render(page),
@@ -312,7 +312,7 @@ impl<'a> Reading<'a> {
         }));
     }
 
-    /// Sorts the pages, cuts what is too much, and gives the document its title: its own, or the first heading.
+    /// Sorts the pages, truncates the text to its limit, and sets the title: the file's own, or the first heading.
     fn finish(mut self, title: Option<String>) -> Outcome {
         let mut document = std::mem::take(&mut self.document);
         document.pages_without_text.append(&mut self.later);
@@ -341,14 +341,14 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The line with which running text begins: on a scan, whose paper it is or what.
+/// Returns the first line of running text, which on a scan is often the letterhead or the title.
 fn first_line(document: &Document) -> Option<String> {
     let text = document.blocks.iter().find(|it| it.kind == BlockKind::Paragraph)?;
     let line = text.text.lines().next()?.trim();
     (line.chars().count() <= TITLE_LETTERS).then(|| line.to_string())
 }
 
-/// First, last, second, last but one and so on.
+/// Orders items as first, last, second, second last and so on.
 fn outside_in<T>(items: Vec<T>) -> Vec<T> {
     let mut items: std::collections::VecDeque<T> = items.into();
     let mut ordered = Vec::with_capacity(items.len());
@@ -359,7 +359,7 @@ fn outside_in<T>(items: Vec<T>) -> Vec<T> {
     ordered
 }
 
-/// The page as OCR saw it, turned upright: the search for structure expects lines that run to the right.
+/// Converts a page read by OCR into an upright [`Page`]: the search for structure expects lines that run to the right.
 fn seen_by_ocr(read: &OcrPage) -> Page {
     let (width, height) = (read.width as f32, read.height as f32);
     let quarter = usize::from(read.rotation_degrees / 90);
@@ -374,14 +374,14 @@ fn seen_by_ocr(read: &OcrPage) -> Page {
             top,
             right: upright.right * width,
             bottom,
-            // A box reaches from the highest to the lowest letter, with some room.
+            // The box reaches from the highest to the lowest letter, plus a margin.
             size: (bottom - top) * 0.75,
         });
     }
     Page { width, height, pieces, quarter_turns: quarter as u8, measured: false, ..Page::default() }
 }
 
-/// A rectangle on a page that is turned clockwise by a quarter.
+/// Returns a region after the page was turned clockwise by a quarter.
 fn turn_clockwise(it: Region) -> Region {
     Region { left: 1.0 - it.bottom, top: it.left, right: 1.0 - it.top, bottom: it.right }
 }

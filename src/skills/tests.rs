@@ -1,4 +1,4 @@
-//! What is kept of what skills find, over a reader that is a script.
+//! Caching of skill results, with a scripted worker.
 
 use tempfile::TempDir;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::extract::scripted;
 use crate::llm::Mock;
 
-/// A picture, what is known of it, and where findings are kept.
+/// A picture, its catalog record, and the evidence cache.
 struct Room {
     folder: TempDir,
     record: FileRecord,
@@ -19,12 +19,12 @@ impl Room {
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a.png"), "a picture").unwrap();
         let hash = warehouse::hash(&File::open(root.join("a.png")).unwrap()).unwrap();
-        let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
+        let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
         let evidence = Arc::new(EvidenceCache::open(&root.join("evidence.sqlite"), 1 << 20).unwrap());
         Room { folder, record, evidence }
     }
 
-    /// Skills of a model that says this of each picture, and of a worker that does that before it shows one.
+    /// Returns skills with a model that answers by `mock`, and a worker that runs the script `does` first.
     fn skills(&self, mock: &Arc<Mock>, does: &str) -> Skills {
         let shown = vision::Picture { page: None, bytes: vec![7] }.pack();
         let packed = Document { blocks: vec![shown], ..Document::default() };
@@ -40,7 +40,7 @@ impl Room {
 }
 
 #[tokio::test]
-async fn a_picture_that_shows_nothing_but_a_secret_is_shown_to_the_model_once() {
+async fn secret_only_picture_is_sent_to_model_once() {
     let (room, token) = (Room::new(), "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
     let mock = Mock::new(vec![Ok(token.into())]);
     let skills = room.skills(&mock, "");
@@ -53,7 +53,7 @@ async fn a_picture_that_shows_nothing_but_a_secret_is_shown_to_the_model_once() 
 }
 
 #[tokio::test]
-async fn what_was_found_in_a_file_that_somebody_wrote_to_meanwhile_is_not_kept() {
+async fn result_of_file_changed_meanwhile_is_not_cached() {
     let room = Room::new();
     let mock = Mock::new(vec![Ok("a pier".into())]);
     let skills = room.skills(&mock, &format!("echo more >> {}", room.record.absolute().display()));

@@ -1,5 +1,7 @@
 //! Compaction: merges small fragments and rewrites those with many deleted rows, when that pays off.
 
+use std::time::Duration;
+
 use lancedb::Table;
 use lancedb::table::{CompactionOptions, OptimizeAction};
 
@@ -22,9 +24,15 @@ const FRAGMENT_ROWS: usize = 200_000;
 /// Rows read per batch of compaction; whole batches are in memory.
 const COMPACT_BATCH_ROWS: usize = 512;
 
-/// Read-ahead of compaction. Must exceed a batch, or the batch would never arrive. The library's default of 2 GiB
-/// covers everything that is compacted: 130 MiB at 200,000 chunks.
-const COMPACT_READ_AHEAD: u64 = 16 << 20;
+/// Bytes that compaction reads ahead. The library reads pages of up to 8 MiB for each column, four fragments at a time. It
+/// waits forever where the pages of later rows fill the bound and a batch needs one page more: with 16 MiB every second
+/// compaction of 20,000 chunks hung. So the bound holds all pages of a table of some 100,000 chunks.
+const COMPACT_READ_AHEAD: u64 = 256 << 20;
+
+/// After this a compaction counts as hung, and so many rows take another second.
+const COMPACT_TIME: Duration = Duration::from_secs(60);
+/// See [`COMPACT_TIME`]. A slow disk reads and writes 1,000 rows (4 MiB) in a second.
+const COMPACT_ROWS_A_SECOND: u64 = 1_000;
 
 /// Returns whether a small table has too many fragments for its rows.
 pub(super) fn is_scattered(fragments: u64, rows: u64) -> bool {
@@ -48,18 +56,68 @@ pub(super) async fn compact_deleted(table: &Table) -> lancedb::Result<()> {
     rewrite(table, 0.0).await
 }
 
-/// Merges small fragments, and rewrites those with more than this share of deleted rows.
+/// Puts small fragments together, and rewrites those of which a larger part was deleted. One that hangs is given up and
+/// begun again without a bound on what is read ahead.
 async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
+    let rows = table.count_rows(None).await? as u64;
+    let time = COMPACT_TIME + Duration::from_secs(rows / COMPACT_ROWS_A_SECOND);
+    match tokio::time::timeout(time, rewrite_reading(table, deleted_part, COMPACT_READ_AHEAD)).await {
+        Ok(done) => done,
+        Err(_) => {
+            tracing::warn!("compaction of {rows} rows hung for {} s and begins again", time.as_secs());
+            rewrite_reading(table, deleted_part, UNBOUNDED).await
+        }
+    }
+}
+
+/// The read-ahead without a bound, as the library has it.
+const UNBOUNDED: u64 = 0;
+
+async fn rewrite_reading(table: &Table, deleted_part: f32, read_ahead: u64) -> lancedb::Result<()> {
     let options = CompactionOptions {
         target_rows_per_fragment: FRAGMENT_ROWS,
         num_threads: Some(1),
         batch_size: Some(COMPACT_BATCH_ROWS),
-        io_buffer_size: Some(COMPACT_READ_AHEAD),
-        // A limit per compaction would not split a larger task, but skip it for ever.
+        io_buffer_size: Some(read_ahead),
+        // A bound on what one compaction reads would not split a larger task but leave it undone, for ever.
         max_source_fragments: None,
         materialize_deletions_threshold: deleted_part,
         ..CompactionOptions::default()
     };
     table.optimize(OptimizeAction::Compact { options, remap_options: None }).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Embedded;
+    use crate::store::tests::{FINGERPRINT, file};
+    use crate::store::{LanceStore, Store};
+
+    /// Two thousand vectors of so many numbers fill a page.
+    const WIDE: usize = 1_024;
+
+    /// Numbers that no encoding makes smaller.
+    fn noise(seed: &str) -> Vec<f32> {
+        let mut bytes = vec![0; 2 * WIDE];
+        blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(&mut bytes);
+        bytes.chunks(2).map(|it| f32::from(u16::from_le_bytes([it[0], it[1]])) / 65_536.0).collect()
+    }
+
+    #[tokio::test]
+    async fn compaction_with_several_pages_a_column_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LanceStore::open(dir.path(), FINGERPRINT, WIDE).await.unwrap();
+        for part in 0..3 {
+            let wide = |it: Embedded| Embedded { vector: noise(&it.chunk.id.0), ..it };
+            let files = (1..=5_000).map(|id| {
+                let file = file(part * 5_000 + id, &["words"]);
+                crate::model::FileChunks { chunks: file.chunks.into_iter().map(wide).collect(), ..file }
+            });
+            store.replace(files.collect()).await.unwrap();
+        }
+        let compaction = rewrite_reading(&store.table, 0.0, COMPACT_READ_AHEAD);
+        tokio::time::timeout(COMPACT_TIME, compaction).await.expect("compaction hangs").unwrap();
+    }
 }

@@ -1,20 +1,20 @@
-//! How a walk is held: a disk that does not answer holds whoever walks it, and nothing else is to wait for that.
+//! Watchdog of a walk: a disk that does not respond blocks the walk, and must block nothing else.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits looks whether there is movement.
+/// How often a waiting caller checks for progress.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// What has been at the same entry for so long is lost: a disk that has to spin up takes a third of it.
+/// A walk that stays at one entry for so long is lost; a disk that has to spin up takes a third of it.
 const LOST: Duration = Duration::from_secs(30);
 
-/// A walk is on its way, what it saw is being put to use, or nobody waits for it any more.
+/// Stages: the walk is running, its result is being applied, or it is abandoned.
 const WALKING: u8 = 0;
 const SETTLING: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Counts the steps of a walk, and ends it.
+/// Counts the steps of a walk, and cancels it.
 #[derive(Debug, Default)]
 pub struct Leash {
     steps: AtomicU64,
@@ -23,39 +23,38 @@ pub struct Leash {
 }
 
 impl Leash {
-    /// Notes that the walk is at another entry. Returns false when it is to end.
+    /// Records that the walk reached another entry. Returns false when it has to stop.
     pub fn step(&self) -> bool {
         self.steps.fetch_add(1, Ordering::Relaxed);
         !self.is_stopped()
     }
 
-    /// Entries that the walk was at. A walk that makes no step is slow, or will never end.
+    /// Returns the number of entries reached. A walk without a new step is slow, or will never end.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Ends the walk at its next step.
+    /// Stops the walk at its next step.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
+    /// Returns whether the walk has to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.stage.load(Ordering::Relaxed) == ABANDONED
     }
 
-    /// Says that it is walked once more, after what was seen was put to use.
+    /// Starts another walk, after the result of the first was applied.
     pub fn walk_again(&self) {
         self.turn(SETTLING, WALKING);
     }
 
-    /// Says that what was seen is put to use now, unless the walk is to end: then it returns false.
+    /// Starts applying the result; returns false when the walk has to stop.
     pub fn settle(&self) -> bool {
         self.turn(WALKING, SETTLING) && !self.is_stopped()
     }
 
-    /// Ends a walk that nobody waits for any more. Returns false where what was seen is being put to use: then its end has to be
-    /// waited for.
+    /// Abandons the walk. Returns false when its result is being applied: the caller then has to wait for its end.
     pub fn abandon(&self) -> bool {
         self.turn(WALKING, ABANDONED)
     }
@@ -65,19 +64,19 @@ impl Leash {
     }
 }
 
-/// Tells slow from lost, by a count that changes with every step.
+/// Detects a stalled walk by a counter that changes with every step.
 pub(crate) struct Movement {
     steps: u64,
     since: Instant,
 }
 
 impl Movement {
-    /// Begins at this count.
+    /// Starts with this count.
     pub(crate) fn from(steps: u64) -> Movement {
         Movement { steps, since: Instant::now() }
     }
 
-    /// Whether the count has stood still for too long.
+    /// Returns whether the count has not changed for too long.
     pub(crate) fn has_ended(&mut self, steps: u64) -> bool {
         if steps != self.steps {
             *self = Movement::from(steps);
@@ -91,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_is_either_abandoned_or_put_to_use() {
+    fn walk_is_either_abandoned_or_applied() {
         let abandoned = Leash::default();
         assert!(abandoned.step() && abandoned.abandon());
         assert!(!abandoned.step() && !abandoned.settle());
         assert_eq!(abandoned.steps(), 2);
         let used = Leash::default();
-        assert!(used.settle() && !used.abandon() && used.step(), "it takes long, and is waited for");
+        assert!(used.settle() && !used.abandon() && used.step(), "a walk that is being applied is not abandoned");
         used.walk_again();
         assert!(used.step() && used.abandon() && !used.settle());
     }

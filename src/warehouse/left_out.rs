@@ -1,5 +1,4 @@
-//! Files that are known and not found any more, because a rule leaves them out: they are there, and not to be mistaken for
-//! what is gone.
+//! Existing files that the rules ignore: a walk no longer finds these known files, and they must not count as missing.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,9 +7,8 @@ use crate::error::{IoContext, Result};
 use crate::warehouse::open::Folder;
 use crate::warehouse::{Leash, Rules, silence};
 
-/// Returns those of these files (relative to `root`) that the rules leave out and that are there all the same. A folder, or
-/// what lies behind a symbolic link, is none; nor is what does not answer, of which nobody can say. Ends early once `leash`
-/// says so.
+/// Returns the given files (relative to `root`) that exist and are ignored by the rules. Folders, entries behind symbolic
+/// links and unresponsive paths are never included. Ends early when `leash` is stopped.
 ///
 /// # Errors
 /// When the root cannot be opened.
@@ -26,8 +24,8 @@ pub fn left_out(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Leash) 
     };
     let is_there = |file: &Path| folder.metadata(file).is_ok_and(|it| !it.is_dir());
     let is_left_out = |file: &Path| {
-        // The matcher last: it reads and keeps the rules of every folder that it is asked about, and most are gone where a
-        // volume is away.
+        // The matcher comes last: it reads and keeps the rules of every folder it checks, and if a volume is unmounted,
+        // most files are gone.
         !silence::holds_beneath(root, file) && is_there(file) && (matcher.hides(file, false) || is_excluded(file))
     };
     Ok(files.into_iter().take_while(|_| leash.step()).filter(|it| is_left_out(it)).collect())
@@ -40,7 +38,7 @@ mod tests {
     use crate::warehouse::walk::tests::config;
 
     #[test]
-    fn only_what_a_rule_names_and_is_there_is_left_out() {
+    fn only_existing_ignored_files_are_returned() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let there = ["a.txt", "archive/b.txt", "notes/.hidden.txt", ".git/config", "own/c.txt", "d.bak"];
@@ -59,7 +57,7 @@ mod tests {
             assert_eq!(found, expected.iter().map(PathBuf::from).collect::<HashSet<_>>());
         };
         check(&there[1..]);
-        // Of what does not answer nobody says so.
+        // Unresponsive paths are never reported.
         silence::note(&root.join("archive"), true);
         check(&there[2..]);
         silence::note(&root.join("archive"), false);

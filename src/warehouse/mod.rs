@@ -1,9 +1,9 @@
-//! Roots to files and changes: which files there are, which of them may be read, and what happens to them.
+//! Roots to files and changes: which files exist, which of them may be read, and what changes.
 //!
-//! Start with [`walk()`], which gives every visible entry below a root by one `lstat` each; [`Rules`] says what is visible
-//! and what is known without reading; [`open_beneath`] is the only way to a file's content; [`Watcher`] tells of changes
-//! between two walks. Nothing here remembers a file (that is `catalog`) or understands its content (that is `extract`).
-//! The walk is the truth; events of the watcher only make it quicker.
+//! Start with [`walk()`], which finds every visible entry below a root by one `lstat` each. [`Rules`] decides what is
+//! visible and what is known without reading. [`open_beneath`] is the only access to a file's content. [`Watcher`] reports
+//! changes between two walks. Nothing here remembers a file (`catalog` does) or parses its content (`extract` does). The
+//! walk is authoritative; the watcher's events only make it faster.
 
 pub(crate) mod leash;
 mod left_out;

@@ -1,5 +1,5 @@
-//! The only way to a file's content: below its root, through no symbolic link, regular files only, never blocking. What is
-//! known of an entry without reading it is asked for in the same way, through its [`Folder`].
+//! The only access to a file's content: below its root, through no symbolic link, regular files only, never blocking.
+//! [`Folder`] reads the metadata of entries under the same rules.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
@@ -15,15 +15,15 @@ use crate::model::{ContentHash, ExtractFailure, MOST_FILE_BYTES, Reason};
 use crate::warehouse::silence;
 use crate::warehouse::status::Status;
 
-/// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
+/// Bytes per read when hashing: large enough for BLAKE3 at full width, small enough for many threads.
 const HASH_BUFFER: usize = 1 << 20;
 
 /// Why a file was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenProblem {
-    /// It is no longer there; the next event or walk will say so.
+    /// It no longer exists; the next event or walk will report that.
     Gone,
-    /// It is there and must be recorded with this reason.
+    /// It exists and must be recorded with this reason.
     Bad(ExtractFailure),
 }
 
@@ -31,7 +31,7 @@ pub enum OpenProblem {
 /// socket or device is refused without waiting for its other end.
 ///
 /// # Errors
-/// [`OpenProblem::Gone`] when there is no such file or its disk is known not to answer, else the reason to record.
+/// [`OpenProblem::Gone`] when there is no such file or its disk is known to be unresponsive, else the reason to record.
 pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     if silence::holds_beneath(root, relative) { Err(OpenProblem::Gone) } else { open_anyway(root, relative) }
 }
@@ -46,16 +46,16 @@ fn open_anyway(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     }
 }
 
-/// Why a file was not read, which is there.
+/// Why an existing file was not read.
 pub(super) enum Unread {
-    /// It is none, but of this type.
+    /// It is not a regular file, but of this type.
     Type(FileType),
-    /// The system refuses.
+    /// The system refused.
     Refused(io::Error),
 }
 
-/// Reads a file of rules, at most so many bytes, and says whether there are more. It may lie behind a link. None where there
-/// is nothing of that name. What is no regular file is not even opened.
+/// Reads at most `most` bytes of a rule file, and returns whether there are more. The file may lie behind a link. Returns
+/// `None` if it does not exist. Anything but a regular file is not even opened.
 pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bool)>, Unread> {
     let is_absent = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -70,7 +70,7 @@ pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bo
     if !check(path.metadata())? {
         return Ok(None);
     }
-    // Another may have taken its place since.
+    // It may have been replaced since.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match openat(CWD, path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -85,7 +85,7 @@ pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bo
     Ok(Some((bytes, is_cut)))
 }
 
-/// A folder that is held open. Whatever takes its place in the file system, what is looked at from here lies below it.
+/// A folder that is held open. Lookups relative to it stay below it, even if the file system changes.
 pub(super) struct Folder(OwnedFd);
 
 impl Folder {
@@ -94,24 +94,24 @@ impl Folder {
         Ok(Folder(open_root(root)?))
     }
 
-    /// Opens a folder below this one, through no symbolic link. The error is `ELOOP` where there is a link or a file, there
-    /// or on the way.
+    /// Opens a folder below this one, through no symbolic link. The error is `ELOOP` if the path or a part of it is a link
+    /// or a file.
     pub(super) fn beneath(&self, relative: &Path) -> io::Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match resolve_in(self.0.as_fd(), relative, flags) {
-            // O_DIRECTORY with O_NOFOLLOW says "not a directory" of a link to one.
+            // O_DIRECTORY with O_NOFOLLOW reports a link to a folder as "not a directory".
             Err(Errno::NOTDIR) => Err(Errno::LOOP.into()),
             opened => Ok(Folder(opened?)),
         }
     }
 
-    /// Looks at an entry below this folder, through no symbolic link; of an entry that is one it tells of the link.
+    /// Returns the metadata of an entry below this folder, through no symbolic link; a link is not followed.
     pub(super) fn metadata(&self, relative: &Path) -> io::Result<Metadata> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(resolve_in(self.0.as_fd(), relative, flags)?).metadata()
     }
 
-    /// Looks at the entry of that name, without following it: by one call where the kernel has it.
+    /// Returns the status of the entry of that name, without following it: by one call if the kernel has it.
     pub(super) fn status(&self, name: &OsStr) -> io::Result<Status> {
         #[cfg(target_os = "linux")]
         {
@@ -126,7 +126,7 @@ impl Folder {
         Ok(Status::from(&self.metadata(Path::new(name))?))
     }
 
-    /// Says whether this very folder is the one at the path.
+    /// Returns whether this very folder is the one at the path.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         match (fstat(&self.0), rustix::fs::stat(path)) {
             (Ok(held), Ok(there)) => (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino),
@@ -135,11 +135,11 @@ impl Folder {
     }
 }
 
-/// Returns the BLAKE3 of all bytes of `file`, from its start, wherever its cursor stands.
+/// Returns the BLAKE3 of all bytes of `file`, independent of its cursor.
 ///
 /// # Errors
-/// Those of reading, and `FileTooLarge` beyond [`MOST_FILE_BYTES`]: nobody waits for the hash of a disk image, or of a file
-/// that grows for ever.
+/// Those of reading, and `FileTooLarge` beyond [`MOST_FILE_BYTES`]: hashing a disk image, or a file that grows for ever,
+/// would take too long.
 pub fn hash(file: &File) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     let length = file.metadata()?.len();
@@ -162,7 +162,7 @@ pub fn hash(file: &File) -> io::Result<ContentHash> {
     }
 }
 
-/// What is different after a write. A new name or new rights are none, and change the third time alone.
+/// The metadata that a write changes. A rename or a chmod changes only the status-change time, which is not included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     size: u64,
@@ -170,16 +170,16 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Returns none where the file system does not say.
+    /// Returns `None` if the file system does not provide it.
     pub fn of(file: &File) -> Option<Stamp> {
         let found = file.metadata().ok()?;
         Some(Stamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
     }
 }
 
-/// Says whether the file begins with the signature of a zip archive. What cannot be read does not.
+/// Returns whether the file begins with the signature of a zip archive; false if it cannot be read.
 ///
-/// It is for walks, which are held, to ask: of a disk that is only late nothing false is to be learnt.
+/// Only walks call it, under their watchdog. It ignores the list of unresponsive paths: a late disk gives no wrong result.
 pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
     let mut magic = [0; 4];
     match open_anyway(root, relative) {
@@ -227,7 +227,7 @@ fn resolve_by_component(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) ->
             return openat(here, name, flags, Mode::empty());
         }
         let next = openat(here, name, folder_flags, Mode::empty()).map_err(|error| match error {
-            // O_DIRECTORY with O_NOFOLLOW says "not a directory" of a link to one.
+            // O_DIRECTORY with O_NOFOLLOW reports a link to a folder as "not a directory".
             Errno::NOTDIR => Errno::LOOP,
             other => other,
         })?;
@@ -266,7 +266,7 @@ mod tests {
         resolve(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
-    /// A root with a plain file, links out of it and within it, and a secret beside it.
+    /// Creates a root with a plain file, links out of it and within it, and a secret file beside it.
     fn root() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out_of_the_root() {
+    fn open_never_leaves_root() {
         let dir = root();
         let root = dir.path().join("root");
         for opener in [quickly as Opener, slowly as Opener] {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_behind_a_link_is_not_opened_and_no_entry_is_looked_at_through_one() {
+    fn folder_lookup_follows_no_links() {
         let dir = root();
         let root = Folder::root(&dir.path().join("root")).unwrap();
         let error = |result: io::Result<Metadata>| result.unwrap_err().raw_os_error();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_held_is_told_from_another_in_its_place() {
+    fn is_at_detects_replaced_folder() {
         let dir = root();
         let path = dir.path().join("root");
         let held = Folder::root(&path).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_refused_at_once() {
+    fn fifo_is_refused_without_blocking() {
         let dir = tempfile::tempdir().unwrap();
         rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RWXU).unwrap();
         assert_eq!(open_beneath(dir.path(), Path::new("fifo")).unwrap_err(), bad(Reason::NotRegular, ""));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_that_of_all_bytes_wherever_the_cursor_stands() {
+    fn hash_covers_all_bytes_at_any_cursor() {
         let dir = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..3 * HASH_BUFFER + 17).map(|it| (it % 251) as u8).collect();
         std::fs::write(dir.path().join("f"), &bytes).unwrap();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_changes_the_stamp_of_an_open_file_and_a_new_name_does_not() {
+    fn stamp_changes_on_write_but_not_on_rename() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "before").unwrap();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_hash_of_what_no_reader_takes() {
+    fn hash_of_oversized_file_fails() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk.img");
         let file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();

@@ -1,7 +1,7 @@
-//! What of a root is visible, and what is known of a visible entry before anything is read.
+//! What is visible in a root, and what is known of an entry before it is read.
 //!
-//! Ignore files are those of the root and below it: what lies above a root says nothing about it, since the user named
-//! the root. The user's global gitignore stays out of it too, so that an index does not depend on another program.
+//! Only ignore files of the root and below count, not those above it, since the user named the root. The user's global
+//! gitignore does not count either, so that an index does not depend on another program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ use crate::warehouse::open;
 use crate::warehouse::status::Status;
 use crate::warehouse::visible::{RULE_FILES, Visible};
 
-/// Books of version control: never documents of the user, hidden or not.
+/// Folders of version control: never documents of the user, hidden or not.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// Smaller sparse files are read: holes are common in disk images and databases, rare in what is small.
+/// Sparse files up to this size are read: holes are common in disk images and databases, rare in small files.
 const SPARSE_MIN_BYTES: u64 = 64 << 20;
 
-/// A file is sparse when fewer than this share of its bytes has blocks. Compressing file systems reach 1:20 on logs.
+/// A file is sparse when less than 1/64 of its bytes have blocks. Compressing file systems reach 1:20 on logs.
 const SPARSE_SHARE: u64 = 64;
 
-/// The smallest presentation of Keynote has some hundred kilobytes, the largest private key a dozen.
+/// Smaller `.key` files are private keys: Keynote presentations have at least some hundred KB, keys at most a dozen.
 const LEAST_SLIDES: u64 = 32 << 10;
 
-/// Which files are left out, and which are known by name only. Cheap to clone.
+/// Which files are ignored, and which are known by name only. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Rules {
     config: Arc<WalkConfig>,
     excluded: Arc<Vec<PathBuf>>,
-    /// Every root, for all who have these rules.
+    /// All roots, shared by the clones.
     named: Arc<RwLock<Vec<PathBuf>>>,
 }
 
@@ -42,7 +42,7 @@ impl Rules {
     /// Checks the globs of `config`.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::InvalidArgument`] naming the glob that cannot be understood.
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming the glob that cannot be parsed.
     pub fn new(config: &WalkConfig) -> Result<Rules> {
         for glob in &config.ignore {
             if glob.starts_with('!') {
@@ -54,7 +54,7 @@ impl Rules {
         Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), named: Arc::default() })
     }
 
-    /// Leaves out these absolute folders or files, wherever they lie: vic's own data must not index itself.
+    /// Excludes these absolute folders or files everywhere: vic's own data must not be indexed.
     #[must_use]
     pub fn excluding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Rules {
         let excluded = Arc::make_mut(&mut self.excluded);
@@ -67,31 +67,30 @@ impl Rules {
         self
     }
 
-    /// Says which folders are roots: of one below another, what stands in rule files above it does not count, from the next
-    /// matcher on.
+    /// Sets the roots. Rule files above a nested root do not apply to it, from the next matcher on.
     pub(crate) fn name_roots(&self, roots: Vec<PathBuf>) {
         *self.named.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// Says whether the absolute path is left out whatever the ignore files say.
+    /// Returns whether the absolute path is excluded whatever the ignore files say.
     pub(crate) fn excludes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
             || self.excluded.iter().any(|it| path == it)
     }
 
-    /// Says whether a file of this name holds ignore rules.
+    /// Returns whether a file of this name holds ignore rules.
     pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
         RULE_FILES.iter().any(|it| name == OsStr::new(it))
     }
 
-    /// Returns a matcher of paths below `root`, which keeps the rule files that it has read.
+    /// Returns a matcher of paths below `root`, which caches the rule files it has read.
     pub(crate) fn matcher(&self, root: &Path) -> Result<Visible> {
         let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
         Ok(Visible::new(root, self.config.hidden, overrides(root, &self.config.ignore)?, &named))
     }
 
-    /// Makes a [`FoundFile`] of an `lstat`, with the reason not to read it where there is one. Only a `.key` file is
-    /// opened, for its first bytes.
+    /// Converts the result of an `lstat` into a [`FoundFile`], with the reason not to read it if there is one. Only a
+    /// `.key` file is opened, for its first bytes.
     pub(super) fn found(&self, root: &Path, relative: &Path, status: &Status) -> FoundFile {
         FoundFile {
             path: relative.to_path_buf(),
@@ -131,7 +130,7 @@ impl Rules {
         match secrets::judge(&root.join(relative)) {
             Verdict::Plain => false,
             Verdict::Secret => true,
-            // What is as small as a key is one, and is not even looked into.
+            // A file as small as a key counts as one, and is not opened.
             Verdict::SecretUnlessZip => size > 0 && (size < LEAST_SLIDES || !open::begins_like_zip(root, relative)),
         }
     }
@@ -153,7 +152,7 @@ mod tests {
     use crate::warehouse::walk::tests::config;
 
     #[test]
-    fn a_bad_glob_is_refused_by_name() {
+    fn invalid_glob_is_refused_by_name() {
         for glob in ["a[", "!keep.txt"] {
             let error = Rules::new(&WalkConfig { ignore: vec![glob.into()], ..config() }).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidArgument);

@@ -1,5 +1,5 @@
-//! Places that do not answer, roots and what is mounted in them: whoever opens a file on a network mount whose server is
-//! away waits for ever.
+//! Unresponsive places, i.e. roots and mounts in them: opening a file on a network mount with an unreachable server blocks
+//! for ever.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Of the process, as the mounts are: whatever opens files asks here first.
+/// One set per process, because mounts are: everything that opens files checks it first.
 static SILENT: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
-/// How often somebody who waits for a place looks whether it still answers.
+/// How often a waiting caller checks whether the place still responds.
 const LOOK: Duration = Duration::from_secs(1);
 
 fn silent() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     SILENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes whether a place answers.
+/// Records whether a place responds.
 pub(crate) fn note(place: &Path, is_silent: bool) {
     match is_silent {
         true => silent().insert(place.to_path_buf()),
@@ -26,24 +26,24 @@ pub(crate) fn note(place: &Path, is_silent: bool) {
     };
 }
 
-/// Whether a path is, or lies below, a place that is known not to answer.
+/// Returns whether a path is, or lies below, a place that is known to be unresponsive.
 pub(crate) fn holds(path: &Path) -> bool {
     silent().iter().any(|place| path.starts_with(place))
 }
 
 /// As [`holds`], for a path below a root.
 pub(crate) fn holds_beneath(root: &Path, relative: &Path) -> bool {
-    // The common case is to cost nothing.
+    // The common case, an empty set, needs no join.
     !silent().is_empty() && holds(&root.join(relative))
 }
 
-/// The places below a root that are known not to answer.
+/// Returns the unresponsive places below a root.
 pub(crate) fn below(root: &Path) -> Vec<PathBuf> {
     silent().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
 }
 
-/// Waits for work at a path. None when that does not come back: its disk falls silent, or it takes longer than `most`. Where
-/// it is silent already, the work is not begun: it would hold a thread.
+/// Waits for work at a path. Returns `None` when the place becomes unresponsive or the work takes longer than `most`. If
+/// the place is unresponsive already, the work is not started, because it would block a thread.
 pub(crate) async fn unless_silent<T>(path: &Path, most: Duration, work: impl Future<Output = T>) -> Option<T> {
     if holds(path) {
         return None;
@@ -68,7 +68,7 @@ mod tests {
     use crate::warehouse::{OpenProblem, open_beneath};
 
     #[test]
-    fn nothing_is_opened_at_a_place_that_does_not_answer() {
+    fn open_is_refused_at_unresponsive_place() {
         let dir = tempfile::tempdir().unwrap();
         let mount = dir.path().join("mount");
         std::fs::create_dir(&mount).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_walk_is_judged_by_what_it_holds_although_its_disk_was_late() {
+    fn zip_check_ignores_unresponsive_list() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("slides.key"), "PK\x03\x04 and more").unwrap();
         note(dir.path(), true);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_place_is_told_when_it_falls_silent_and_when_it_takes_too_long() {
+    async fn wait_ends_when_place_is_unresponsive_or_late() {
         let (path, never) = (Path::new("/falls/silent/x"), std::future::pending::<()>);
         let (soon, late) = (Duration::from_millis(20), Duration::from_secs(3_600));
         assert_eq!(unless_silent(path, late, async { 7 }).await, Some(7));

@@ -1,9 +1,9 @@
-//! What an `lstat` tells of an entry, by whichever call it was made.
+//! Result of an `lstat` or a `statx`.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// What is known of an entry without opening it.
+/// The metadata of an entry, known without opening it.
 pub(super) struct Status {
     pub(super) mode: u32,
     pub(super) size: u64,

@@ -1,7 +1,7 @@
-//! Which entries below a root its rule files leave out.
+//! Matches entries below a root against its rule files.
 //!
-//! The `ignore` crate understands the lines of these files. It does not read them: it opens any file of such a name, and a
-//! named pipe would hold the walk for ever.
+//! The `ignore` crate parses the lines of these files. It does not read them: it would open anything of such a name, and a
+//! named pipe would block the walk for ever.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -16,38 +16,37 @@ use ignore::overrides::Override;
 
 use crate::warehouse::open::{Unread, read_regular};
 
-/// Rule files of a folder, the stronger first. What [`excluded_by_git`] finds is weaker than all of them.
+/// Rule files of a folder, the stronger first. The file of [`excluded_by_git`] is weaker than all of them.
 pub(super) const RULE_FILES: [&str; 3] = [".vicignore", ".ignore", ".gitignore"];
 
-/// Bytes of a rule file that are read: a thousand times what most have.
+/// Bytes read of a rule file: a thousand times more than most have.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Rules of one file that are obeyed. So many patterns with wildcards take a second and 100 MiB to compile.
+/// Rules obeyed of one file. So many patterns with wildcards take a second and 100 MiB to compile.
 const MOST_RULES: usize = 10_000;
 
-/// Bytes of a rule: no longer path can be opened.
+/// Longest rule in bytes: no longer path can be opened.
 const MOST_RULE_BYTES: usize = 4_096;
 
-/// Rule files that a warning names.
+/// Rule files named in warnings.
 const MOST_PROBLEMS: usize = 100;
 
-/// Says of entries below a root whether they are left out. A rule file is read when the first entry beside or below it is
-/// asked for, and kept.
+/// Matcher of entries below a root. A rule file is read when the first entry beside or below it is checked, and cached.
 #[derive(Debug)]
 pub(crate) struct Visible {
     root: PathBuf,
     hidden: bool,
     overrides: Override,
-    /// Roots of their own below this one: rules above one say nothing about it, since the user named it.
+    /// Roots below this one: rules above such a root do not apply to it, since the user named it.
     named: Vec<PathBuf>,
     folders: RwLock<HashMap<OsString, Chain>>,
     problems: Mutex<BTreeMap<PathBuf, String>>,
 }
 
-/// The rules that hold in a folder: those of the nearest folder that has some, itself or above.
+/// The rules that apply in a folder: those of the nearest folder with rules, itself or above.
 type Chain = Option<Arc<FolderRules>>;
 
-/// The rules that stand in one folder, by kind of file.
+/// The rules of one folder, by kind of file.
 #[derive(Debug)]
 struct FolderRules {
     above: Chain,
@@ -55,14 +54,14 @@ struct FolderRules {
 }
 
 impl Visible {
-    /// Has read nothing yet. With `hidden`, hidden entries are visible. Of `named`, the roots below this one count.
+    /// Creates it without reading anything. `hidden` shows hidden entries. Of `named`, only roots below this one count.
     pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> Visible {
         let (folders, problems) = Default::default();
         let named = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
         Visible { root: root.to_path_buf(), hidden, overrides, named, folders, problems }
     }
 
-    /// Says whether an entry is left out for itself or for a folder above it. `relative` is its path below the root.
+    /// Returns whether an entry is ignored, itself or by a folder above it. `relative` is its path below the root.
     pub(crate) fn hides(&self, relative: &Path, is_dir: bool) -> bool {
         let mut way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.reverse();
@@ -71,7 +70,7 @@ impl Visible {
             || self.hides_entry(&self.root.join(entry), is_dir)
     }
 
-    /// Says whether an entry of a visible folder is left out. `path` is absolute.
+    /// Returns whether an entry of a visible folder is ignored. `path` is absolute.
     pub(super) fn hides_entry(&self, path: &Path, is_dir: bool) -> bool {
         if self.named.is_empty() {
             return self.is_left_out(path, is_dir);
@@ -79,7 +78,7 @@ impl Visible {
         if self.leads_to_named(path) {
             return false;
         }
-        // A folder on the way to a named root may be left out itself, and all in it but that way.
+        // If a folder on the way to a named root is ignored, everything in it except that way is ignored too.
         let folders = path.ancestors().skip(1).take_while(|it| !self.is_base(it));
         let is_hidden = folders.filter(|it| self.leads_to_named(it)).any(|it| self.is_left_out(it, true));
         is_hidden || self.is_left_out(path, is_dir)
@@ -89,7 +88,7 @@ impl Visible {
         self.named.iter().any(|it| it.starts_with(path))
     }
 
-    /// Says whether rules are looked for up to this folder.
+    /// Returns whether the search for rules ends at this folder.
     fn is_base(&self, folder: &Path) -> bool {
         folder == self.root || self.named.iter().any(|it| it == folder)
     }
@@ -105,7 +104,7 @@ impl Visible {
         }
     }
 
-    /// What is wrong with the rule files that were read so far, by their paths; each is told once.
+    /// Removes and returns the problems of the rule files read so far, by path.
     pub(super) fn take_problems(&self) -> BTreeMap<PathBuf, String> {
         std::mem::take(&mut *self.problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -129,7 +128,7 @@ impl Visible {
         if let Some(known) = self.known(folder) {
             return known;
         }
-        // From the folder up to the first that is known, then down again.
+        // Upwards to the first folder with a cached chain, then down again.
         let unknown: Vec<&Path> =
             folder.ancestors().take_while(|it| it.starts_with(&self.root) && self.known(it).is_none()).collect();
         let mut chain = unknown.last().and_then(|it| self.known(it.parent()?)).flatten();
@@ -155,7 +154,7 @@ impl Visible {
         }
     }
 
-    /// The rules of a file; none where there is no such file, or no rule that can be obeyed.
+    /// Returns the rules of a file; empty when the file is missing or has no valid rule.
     fn rules(&self, folder: &Path, file: PathBuf) -> Gitignore {
         let (bytes, is_cut) = match read_regular(&file, MOST_BYTES) {
             Ok(Some(read)) => read,
@@ -198,7 +197,7 @@ fn unread(file: &Path, why: &Unread) -> String {
     }
 }
 
-/// Makes rules of the lines of a file, and a sentence about those that are not obeyed.
+/// Compiles the lines of a file, and describes those that are not obeyed.
 fn compile(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore, Option<String>) {
     let (mut builder, mut obeyed, mut wrong) = (GitignoreBuilder::new(folder), 0, Vec::new());
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -231,7 +230,7 @@ fn compile(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore
     (rules, (!wrong.is_empty()).then(|| wrong.join("; ")))
 }
 
-/// Lines that are no rules.
+/// Lines that are no valid rules.
 #[derive(Default)]
 struct Refused {
     first: Option<(usize, String)>,
@@ -253,7 +252,7 @@ impl Refused {
     }
 }
 
-/// The file of exclusions of the repository whose top this folder is, which in a worktree lies elsewhere.
+/// Returns the exclude file of the repository at this folder; in a worktree it lies elsewhere.
 fn excluded_by_git(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     let kind = git.metadata().ok()?;
@@ -281,7 +280,7 @@ mod tests {
         Rules::new(&config()).unwrap().matcher(root).unwrap()
     }
 
-    /// Writes a rule file, and says what is wrong with it once `probe` was asked for.
+    /// Writes a rule file; returns whether it hides `probe`, and the problems of the file.
     fn problem(text: &[u8], probe: &str) -> (bool, String) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(".ignore"), text).unwrap();
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn stronger_files_and_nearer_folders_win_and_hidden_entries_can_be_named() {
+    fn stronger_files_and_nearer_folders_win() {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             std::fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();
@@ -326,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_above_a_named_root_say_nothing_about_it_and_hide_what_is_beside_it() {
+    fn rules_above_nested_root_do_not_apply_to_it() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         std::fs::create_dir_all(root.join(".config/notes")).unwrap();
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_name_of_a_rule_file_and_is_none_is_told_and_never_opened() {
+    fn special_file_named_as_rule_file_is_never_opened() {
         for name in [".gitignore", ".ignore", ".vicignore", ".git/info/exclude"] {
             let dir = tempfile::tempdir().unwrap();
             let root = dir.path().join("root");
@@ -391,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_is_no_text_the_other_lines_are_obeyed() {
+    fn invalid_lines_do_not_disable_other_rules() {
         let (hides, told) = problem(b"# caf\xe9\ncaf\xe9\n\xe9\n*.log\r\n", "a.log");
         assert!(hides && told.contains("line 2 of `") && told.contains("not UTF-8 (and 1 more lines)"), "{told}");
         let (hides, told) = problem(b"\xef\xbb\xbf*.log\n[z-a]\n", "a.log");
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_file_is_obeyed_up_to_its_limits() {
+    fn huge_rule_file_is_obeyed_up_to_limits() {
         let many: String = (0..=MOST_RULES).map(|it| format!("/only{it}.txt\n")).collect();
         let (hides, told) = problem(format!("*.log\n{many}").as_bytes(), "a.log");
         assert!(hides && told.contains("more than 10000 rules"), "{told}");

@@ -1,7 +1,7 @@
-//! Every visible entry below a root, by one `lstat` each, on all cores.
+//! Finds every visible entry below a root, by one `lstat` each, on all cores.
 //!
-//! Folders are listed by their paths, so that one that is swapped for a link while the walk goes on may be listed outside
-//! the root. Nothing of that is given: each entry is looked at from its folder, which is opened beneath the root.
+//! Folders are listed by path, so that a folder that is swapped for a link during the walk may be listed outside the root.
+//! Such entries are never reported: the status of each entry is read through its folder, which is opened beneath the root.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -19,44 +19,44 @@ use crate::warehouse::status::Status;
 use crate::warehouse::visible::Visible;
 use crate::warehouse::{Leash, Rules, silence};
 
-/// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
+/// Entries queued between the walking threads and the caller: a few milliseconds of walking, about 300 KiB.
 const QUEUE: usize = 1024;
 
-/// Problems that are told one by one; after these only the folders are kept.
+/// Problems reported with a sentence; beyond it only the folders are recorded.
 const MAX_PROBLEMS: usize = 100;
 
-/// How a walk went.
+/// The result of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkReport {
-    /// True when the walk came to its end and the root is still the folder where it began. When false, a file that was not
-    /// seen may still exist. Folders in `unreadable` do not make it false: they say for themselves what was not seen.
+    /// True when the walk was completed and the root is still the same folder. When false, a file that was not found may
+    /// still exist. Folders in `unreadable` do not make it false.
     pub complete: bool,
-    /// Number of entries given.
+    /// Number of entries reported.
     pub entries: u64,
-    /// What went wrong, at most a hundred.
+    /// Problems, at most a hundred.
     pub problems: Vec<WalkProblem>,
-    /// Paths relative to the root, at or below which entries were not seen.
+    /// Paths relative to the root, at or below which entries may have been missed.
     pub unreadable: Vec<PathBuf>,
 }
 
-/// Characters that are shown of a path that is too long to be opened.
+/// Characters shown of a path that is too long to be opened.
 const SHOWN: usize = 200;
 
-/// What went wrong at one place.
+/// A problem at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkProblem {
     /// The place, relative to the root.
     pub path: PathBuf,
-    /// One sentence with the absolute path, and the cure where there is one.
+    /// One sentence with the absolute path, and a hint if there is one.
     pub sentence: String,
 }
 
-/// Gives every visible entry of `root` that is no folder to `each`, in no order; with `within`, only those at or below
-/// that path relative to the root. Symbolic links, FIFOs, secrets and so on are given with the reason not to read them.
-/// A missing `within` is an empty, complete walk. Stops early, incomplete, once `leash` says so.
+/// Passes every visible entry of `root` except folders to `each`, unordered; with `within`, only those at or below that
+/// path relative to the root. Symbolic links, FIFOs, secrets and so on carry the reason not to read them. A missing
+/// `within` is an empty, complete walk. Stops early, incomplete, when `leash` is stopped.
 ///
 /// # Errors
-/// When the root itself is missing, is no folder, or cannot be read: nothing may be concluded of its files then.
+/// When the root itself is missing, is no folder, or cannot be read; this says nothing about its files.
 pub fn walk(
     root: &Path,
     rules: &Rules,
@@ -67,7 +67,7 @@ pub fn walk(
     Looks::new(root, rules).walk(within, leash, each)
 }
 
-/// Walks of many places of a root, one after the other, soon: the ignore files on the way to single files are read once.
+/// Walks several places of a root in a row. The ignore files on the way to single files are read only once.
 pub struct Looks<'a> {
     root: &'a Path,
     rules: &'a Rules,
@@ -76,7 +76,7 @@ pub struct Looks<'a> {
 }
 
 impl<'a> Looks<'a> {
-    /// Has looked at nothing yet.
+    /// Creates it without reading anything.
     pub fn new(root: &'a Path, rules: &'a Rules) -> Looks<'a> {
         Looks { root, rules, matcher: None, folder: None }
     }
@@ -84,7 +84,7 @@ impl<'a> Looks<'a> {
     /// As [`walk`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`walk`].
     pub fn walk(
         &mut self,
         within: Option<&Path>,
@@ -103,8 +103,8 @@ impl<'a> Looks<'a> {
         let looked = self.look(place);
         let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
         let single = if is_folder { None } else { Some(self.single(place, looked, &mut each)?) };
-        // What is there needs no look at its root: of a large folder, to list it for each new file would be most of the
-        // work, and whoever makes them would have to wait for it.
+        // An existing entry needs no check of its root: listing a large root for each new file would dominate the work, and
+        // slow down the program that creates the files.
         let is_there = single.as_ref().is_some_and(|it| it.entries > 0);
         if !is_there && check_root(root)? {
             return Ok(inconclusive(root, "is empty"));
@@ -112,14 +112,14 @@ impl<'a> Looks<'a> {
         match single {
             Some(_) if !is_there && !self.is_same_root() => {
                 *self = Looks::new(root, rules);
-                Ok(inconclusive(root, "was replaced while it was looked at"))
+                Ok(inconclusive(root, "was replaced while it was scanned"))
             }
             Some(report) => Ok(report),
             None => walk_folders(root, rules, Some(place), leash, each),
         }
     }
 
-    /// Looks at one entry, through no symbolic link.
+    /// Returns the metadata of one entry, through no symbolic link.
     fn look(&mut self, relative: &Path) -> io::Result<Metadata> {
         let folder = match self.folder.take() {
             Some(folder) => folder,
@@ -128,12 +128,12 @@ impl<'a> Looks<'a> {
         self.folder.insert(folder).metadata(relative)
     }
 
-    /// Says whether the folder that was looked into is still the root: a volume may have been mounted over it.
+    /// Returns whether the folder held open is still the root: a volume may have been mounted over it.
     fn is_same_root(&self) -> bool {
         self.folder.as_ref().is_some_and(|it| it.is_at(self.root))
     }
 
-    /// A walk at one file: what the watcher asks for, thousands of times, so nothing else is listed.
+    /// Walks a single file and lists nothing else: the watcher asks for thousands of these.
     fn single(
         &mut self,
         relative: &Path,
@@ -150,7 +150,7 @@ impl<'a> Looks<'a> {
                 report.entries = 1;
                 each(rules.found(root, relative, &Status::from(&metadata)));
             }
-            // A symbolic link on the way counts as gone: nothing below it belongs to the root.
+            // A symbolic link on the way counts as gone: entries behind it do not belong to the root.
             Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
             Err(error) => {
                 let sentence = explain(root, relative, &error);
@@ -192,7 +192,7 @@ fn walk_folders(
     walk.report(entries)
 }
 
-/// What does not answer is not looked at: it would hold the walk.
+/// Returns the report for a place that does not respond. It is not read, because that would block the walk.
 fn silent(root: &Path, place: &Path) -> WalkReport {
     let problem = WalkProblem { path: place.to_path_buf(), sentence: explain_silence(&root.join(place)) };
     let unreadable = vec![place.to_path_buf()];
@@ -203,8 +203,8 @@ fn explain_silence(place: &Path) -> String {
     format!("`{}` does not answer; nothing of it was deleted from the index", place.display())
 }
 
-/// Nothing may be concluded of what is not there. An unmounted volume leaves an empty folder behind, which must not look as if
-/// one file had gone.
+/// Returns an incomplete report. A missing file proves nothing here: an unmounted volume leaves an empty folder behind, and
+/// that must not look as if one file had gone.
 fn inconclusive(root: &Path, why: &str) -> WalkReport {
     let sentence = format!("`{}` {why}", root.display());
     WalkReport { problems: vec![WalkProblem { path: PathBuf::new(), sentence }], ..WalkReport::default() }
@@ -225,7 +225,7 @@ struct Walk<'a> {
     leash: &'a Leash,
     failures: Mutex<Failures>,
     visible: Arc<Visible>,
-    /// Folders that do not answer.
+    /// Folders that were skipped because they do not respond.
     passed_over: Arc<Mutex<Vec<PathBuf>>>,
 }
 
@@ -237,7 +237,7 @@ struct Failures {
     root: Option<Error>,
 }
 
-/// The folder whose entry a thread looked at last: the next is mostly in the same one.
+/// The folder of the last entry of a thread; the next entry is mostly in the same one.
 type Last = Option<(PathBuf, Folder)>;
 
 impl<'a> Walk<'a> {
@@ -249,11 +249,11 @@ impl<'a> Walk<'a> {
 
     fn builder(&self, within: Option<&Path>) -> WalkBuilder {
         let mut builder = WalkBuilder::new(self.root);
-        // It reads no rule file itself.
+        // The crate must not read rule files itself.
         builder.standard_filters(false).follow_links(false).same_file_system(false);
         builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
         let (root, rules, visible) = (self.root.to_path_buf(), self.rules.clone(), self.visible.clone());
-        // The walk begins at the root even for a subfolder, so that the ignore files on the way are obeyed.
+        // Even a walk of a subfolder starts at the root, so that the ignore files on the way apply.
         let within = within.map(|it| root.join(it));
         let passed_over = self.passed_over.clone();
         builder.filter_entry(move |entry| {
@@ -308,7 +308,7 @@ impl<'a> Walk<'a> {
             }
         };
         match folder.status(name) {
-            // A folder that was a file when it was listed: the next event or walk finds its files.
+            // It was a file when it was listed and is a folder now: the next event or walk finds its files.
             Ok(status) if status.kind().is_dir() => None,
             Ok(status) => Some(self.rules.found(self.root, relative, &status)),
             Err(error) => {
@@ -319,7 +319,7 @@ impl<'a> Walk<'a> {
     }
 
     fn open<'l>(&self, relative: &Path, last: &'l mut Last) -> io::Result<&'l Folder> {
-        // By their bytes, which is many times quicker than by components.
+        // Comparing bytes is many times faster than comparing components.
         let kept = last.take().filter(|(path, _)| path.as_os_str() == relative.as_os_str());
         let kept = match kept {
             Some(kept) => kept,
@@ -333,7 +333,7 @@ impl<'a> Walk<'a> {
         self.note(&ignore::Error::WithPath { path: self.root.join(relative), err });
     }
 
-    /// Records a failure: entries at its path were not seen because of it.
+    /// Records a failure: entries at its path were missed.
     fn note(&self, error: &ignore::Error) {
         if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
             return;
@@ -354,8 +354,8 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Records what is wrong at a place, with this sentence if the place is still below the root; `hides` when entries there
-    /// were not seen because of it.
+    /// Records a problem at a place, with this sentence if the place is still below the root. `hides` means that entries
+    /// there were missed.
     fn note_at(&self, relative: &Path, hides: bool, sentence: impl FnOnce() -> String) {
         match self.broken_at(relative) {
             Some((_, broken)) if is_gone(&broken) => {}
@@ -364,8 +364,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Where the way to this path breaks off by now, when it leads out of the root or nowhere: then the names from there on
-    /// may be those of others, and are not to be told either.
+    /// Returns where the path breaks off by now, if it leads out of the root or does not exist. The names from there on may
+    /// come from outside the root, and must not be reported.
     fn broken_at<'p>(&self, relative: &'p Path) -> Option<(&'p Path, io::Error)> {
         let error = self.folder.metadata(relative).err()?;
         if !is_gone(&error) && error.raw_os_error() != Some(libc::ELOOP) {
@@ -374,15 +374,14 @@ impl<'a> Walk<'a> {
         let way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.into_iter().rev().find_map(|it| {
             let error = self.folder.beneath(it).err()?;
-            // The folder that it was looked for in may have become a link since it was found to be none: then it is that
-            // folder which is to be told of.
+            // The parent may have become a link after it was checked; then the parent is reported.
             let place = if is_gone(&error) || self.has(it) { it } else { it.parent()? };
             Some((place, error))
         })
     }
 
-    /// Says whether there is something of this name in a folder within the root. What lies in the root itself has its name
-    /// from nowhere else.
+    /// Returns whether a folder within the root has an entry of this name. An entry in the root itself cannot come from
+    /// elsewhere.
     fn has(&self, relative: &Path) -> bool {
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
         parent.as_os_str().is_empty() || self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok())
@@ -391,7 +390,7 @@ impl<'a> Walk<'a> {
     fn record(&self, place: &Path, sentence: String, hides: bool) {
         let mut failures = self.failures();
         if hides && !failures.unreadable.insert(place.to_path_buf()) {
-            // A folder is told of once, not once for each of its entries.
+            // A folder is reported once, not for each of its entries.
             return;
         }
         if failures.problems.len() < MAX_PROBLEMS {
@@ -404,7 +403,7 @@ impl<'a> Walk<'a> {
     }
 
     fn report(self, entries: u64) -> Result<WalkReport> {
-        // Else its folders were listed in the one and looked for in the other.
+        // If not, its folders were listed in one folder and opened in the other.
         let is_same = self.folder.is_at(self.root);
         if !is_same {
             let sentence = format!("`{}` was replaced while it was walked", self.root.display());
@@ -426,9 +425,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Gives every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
-/// those at or below that path relative to the root. Ends early when `each` says false. What cannot be read or does not
-/// answer is left out, and not even opened: the walks of `ignore` open a folder before they ask for it.
+/// Passes every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
+/// those at or below that path relative to the root. Stops when `each` returns false. Unreadable and unresponsive folders
+/// are skipped, and not even opened: the walks of `ignore` open a folder before they call the filter.
 pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl FnMut(&Path) -> bool) -> Result<()> {
     let (matcher, start) = (rules.matcher(root)?, root.join(within));
     let is_visible = |folder: &Path| {
@@ -456,7 +455,7 @@ fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
     }
     if error.raw_os_error() == Some(libc::ELOOP) {
         let path = root.join(relative);
-        return format!("`{}` became a link or a file while it was walked; the next walk looks again", path.display());
+        return format!("`{}` became a link or a file while it was walked; the next walk tries again", path.display());
     }
     let sentence = format!("cannot read `{}`: {error}", root.join(relative).display());
     if error.kind() == io::ErrorKind::PermissionDenied {
@@ -465,7 +464,7 @@ fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
     sentence
 }
 
-/// Names the begin of a path that has more bytes than anybody wants to read.
+/// Names the beginning of a path that is too long to be readable.
 fn explain_length(path: &Path) -> String {
     let text = path.to_string_lossy();
     let begin: String = text.chars().take(SHOWN).collect();

@@ -1,12 +1,12 @@
-//! Changes below the roots between two walks.
+//! Watcher: reports changes below the roots between two walks.
 //!
-//! Events are hints, made quick and cheap rather than complete: whoever gets a [`Change`] looks at the disk again. What
-//! cannot be told in single changes (queue overflow, changed ignore rules, a receiver that lags) becomes one
-//! [`ChangeKind::Rescan`]. Nothing here reads content or keeps a list of files.
+//! Events are hints, fast and cheap rather than complete: the receiver of a [`Change`] checks the disk again. Anything that
+//! cannot be reported as single changes (queue overflow, changed ignore rules, a lagging receiver) becomes one
+//! [`ChangeKind::Rescan`]. The watcher reads no content and keeps no list of files.
 //!
-//! One thread takes the kernel's events off its queue (`inotify`), another does all the rest (`engine`): it keeps every
-//! visible folder watched (`folders`), waits until a place is quiet (`quiet`), says what became of it (`root`) and hands
-//! that on (`backlog`). A heartbeat through the same queue (`pulse`) shows that both are alive.
+//! One thread takes events off the kernel's queue (`inotify`); another does the rest (`engine`). It keeps every visible
+//! folder watched (`folders`), debounces events (`quiet`), turns them into changes (`root`) and queues these for the
+//! receiver (`backlog`). A heartbeat through the kernel's queue (`pulse`) shows that both threads are alive.
 
 mod backlog;
 mod engine;
@@ -39,13 +39,13 @@ use crate::warehouse::{Leash, Rules};
 
 pub use crate::warehouse::watch::pulse::Barrier;
 
-/// Events that wait while new folders are being watched: as many as the kernel itself keeps. More are one rescan.
+/// Events queued while new folders are being watched: as many as the kernel itself keeps. Beyond it comes a rescan.
 const EVENTS_AHEAD: usize = 16_384;
 
-/// How soon it is tried again to tell the thread something while so many wait.
+/// Pause before the next attempt to send a message to the thread while its queue is full.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 
-/// What happened at one place.
+/// A change of one root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The root.
@@ -54,51 +54,51 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
-/// What happened. Paths are relative to the root.
+/// What changed. Paths are relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// This file or folder is new or different. A folder has to be walked: files may have come into it before it was
+    /// This file or folder is new or different. A folder has to be walked: files may have been created in it before it was
     /// watched.
     Touched(PathBuf),
-    /// This file or folder is gone, with all below it.
+    /// This file or folder is gone, with everything below it.
     Removed(PathBuf),
-    /// This file or folder has moved, with all below it. A [`ChangeKind::Touched`] of `to` follows.
+    /// This file or folder has moved, with everything below it. A [`ChangeKind::Touched`] of `to` follows.
     Renamed {
         /// Where it was.
         from: PathBuf,
         /// Where it is.
         to: PathBuf,
     },
-    /// Anything may have changed: walk the root, then say so with [`Watcher::made_up`].
+    /// Anything may have changed: walk the root, then call [`Watcher::made_up`].
     Rescan,
 }
 
-/// Changes that go together, and who waits until they have been taken up.
+/// Changes that go together, and the barriers behind them.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The changes, in order.
     pub changes: Vec<Change>,
-    /// To be told once all changes of this and earlier batches are taken up.
+    /// To be signalled once all changes of this and earlier batches are processed.
     pub barriers: Vec<Barrier>,
 }
 
-/// Why a root is not watched, or not everywhere, and the cure. It is still walked from time to time.
+/// Why a root is not watched, or not everywhere, with a hint. It is still walked periodically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchProblem(
     /// One or two sentences for the status.
     pub String,
 );
 
-/// Counts of a watcher.
+/// Counters of a watcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchCounts {
     /// Folders that are watched.
     pub folders: u64,
-    /// Folders that should be and cannot.
+    /// Folders that should be watched but cannot.
     pub missing: u64,
     /// How often the queue of events overflowed.
     pub overflows: u64,
-    /// How often every root was walked because of that.
+    /// How often every root was rescanned because of that.
     pub rescans: u64,
 }
 
@@ -109,38 +109,38 @@ pub struct Watcher {
     backlog: Arc<Backlog>,
 }
 
-/// What the thread tells, and everybody may ask.
+/// State shared between the watching threads and the callers.
 struct Shared {
     states: Mutex<HashMap<RootId, RootState>>,
     counts: Mutex<WatchCounts>,
     pulse: Pulse,
     closed: AtomicBool,
-    /// Why no more events come; none as long as they do.
+    /// Why no more events arrive; `None` while they do.
     failure: Mutex<Option<String>>,
 }
 
-/// How it stands with a root.
+/// The state of a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RootState {
     /// Whether every visible folder is watched.
     whole: bool,
-    /// Whether other machines may change it without a word.
+    /// Whether other machines may change it without an event.
     remote: bool,
     problem: Option<WatchProblem>,
-    /// Whether its watch has ended with its folder.
+    /// Whether its watch has ended because the folder was deleted, moved or unmounted.
     ended: bool,
-    /// Losses of events so far, those for which a walk was asked, and those for which it was made.
+    /// Losses of events so far, those for which a rescan was requested, and those for which it was made.
     lost: u64,
     promised: u64,
     made_up: u64,
 }
 
 impl Watcher {
-    /// Starts to watch nothing yet. Changes come in batches, at most one every 100 ms; when `sender` is full they gather
-    /// here, and too many become a [`ChangeKind::Rescan`].
+    /// Starts without watching any root. Changes come in batches, at most one every 100 ms. While `sender` is full they
+    /// queue up here; too many become a [`ChangeKind::Rescan`].
     ///
     /// # Errors
-    /// When the operating system has no watch to give, e.g. `fs.inotify.max_user_instances`.
+    /// When the operating system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
         let kernel = Inotify::open().map_err(limits::refused)?;
         let pulse = Pulse::new().map_err(Error::internal)?;
@@ -153,7 +153,7 @@ impl Watcher {
         let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
         let last = Last(shared.clone());
         spawn("vic-watch", move || {
-            // It looks at each place where something happened, and what it tells goes on as far back.
+            // It reads each place where something happened at the lowest disk priority.
             machine::step_back(Disk::Last);
             let _last = last;
             engine.run(&inbox, &handed_on, beats);
@@ -161,13 +161,12 @@ impl Watcher {
         Ok(Watcher { messages, shared, backlog })
     }
 
-    /// Watches a root with all its visible folders, or those of them that are not watched yet. Blocks as long as listing
-    /// them takes. What cannot be watched of it [`Watcher::problem`] tells, save folders that may not be read: those the
-    /// walk reports.
+    /// Watches a root with all its visible folders; folders that are already watched stay so. Blocks while it lists them.
+    /// [`Watcher::problem`] reports what cannot be watched, except unreadable folders: those the walk reports.
     ///
     /// # Errors
-    /// With the cause and the cure; nothing of the root is watched then. Where a disk does not answer, whoever lists its folders
-    /// holds on to `leash`, which has made a step, until it does.
+    /// With cause and hint; the root is not watched then. If a disk does not respond, the watching thread holds `leash`,
+    /// which has made a step, until it does.
     pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<Leash>) -> Result<(), WatchProblem> {
         let ended = || WatchProblem("watching has ended; restart the daemon".into());
         let (reply, answer) = sync_channel(1);
@@ -189,7 +188,7 @@ impl Watcher {
         }
     }
 
-    /// Whoever watches a disk that does not answer sees nothing of the others either.
+    /// Reports the watcher as dead when it makes no progress: a thread blocked by one disk sees no events of the others.
     fn check_movement(&self, movement: &mut Movement) -> Result<(), WatchProblem> {
         if movement.has_ended(self.work()) {
             self.shared.fail("it waits for a disk that does not answer");
@@ -199,29 +198,29 @@ impl Watcher {
 
     /// Stops watching a root; does nothing when it is not watched.
     pub fn remove(&self, root_id: RootId) {
-        // Where the thread is gone, nothing is watched. Where it is behind, whoever waited might wait for ever.
+        // If the thread has ended, nothing is watched. If its queue is full, waiting could block for ever.
         if let Err(TrySendError::Full(_)) = self.messages.try_send(Message::Remove(root_id)) {
-            self.shared.fail("it is too far behind to be told anything");
+            self.shared.fail("it is too far behind to accept messages");
         }
         self.shared.states().remove(&root_id);
     }
 
-    /// Says whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing ones again.
+    /// Returns whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing ones again.
     pub fn is_whole(&self, root_id: RootId) -> bool {
         self.shared.states().get(&root_id).is_some_and(|it| it.whole)
     }
 
-    /// Says whether events tell of every change of a root: it is whole, and no other machine can write to it.
+    /// Returns whether events report every change of a root: it is fully watched, and no other machine can write to it.
     pub fn tells_all(&self, root_id: RootId) -> bool {
         self.shared.states().get(&root_id).is_some_and(|it| it.whole && !it.remote)
     }
 
-    /// Says whether the watch of a root has ended with its folder, so that only whoever watches it again is told more.
+    /// Returns whether the watch of a root has ended with its folder; [`Watcher::add`] starts a new one.
     pub fn has_lost_sight(&self, root_id: RootId) -> bool {
         self.shared.states().get(&root_id).is_some_and(|it| it.ended)
     }
 
-    /// Returns what is wrong with a watched root, e.g. more folders than the watch limit, or events that were lost.
+    /// Returns the problem of a watched root, e.g. the limit of watches, or lost events.
     pub fn problem(&self, root_id: RootId) -> Option<WatchProblem> {
         let states = self.shared.states();
         let state = states.get(&root_id)?;
@@ -231,14 +230,14 @@ impl Watcher {
         state.problem.clone()
     }
 
-    /// Takes note that a root was walked after a [`ChangeKind::Rescan`].
+    /// Records that a root was walked after a [`ChangeKind::Rescan`].
     pub fn made_up(&self, root_id: RootId) {
         if let Some(state) = self.shared.states().get_mut(&root_id) {
             state.made_up = state.promised;
         }
     }
 
-    /// Has somebody told when everything that has happened until now was handed on in batches before.
+    /// Signals `barrier` once everything that has happened until now is handed on in earlier batches.
     pub fn reach(&self, barrier: Barrier) {
         self.shared.pulse.beat(Some(barrier));
     }
@@ -248,17 +247,17 @@ impl Watcher {
         self.shared.pulse.beat(None);
     }
 
-    /// Changes whenever the watching thread feels a heartbeat or does anything else.
+    /// Returns a counter that changes with every heartbeat or other activity of the watching thread.
     pub fn work(&self) -> u64 {
         self.shared.pulse.work()
     }
 
-    /// How long ago a heartbeat was felt.
+    /// Returns the time since the last heartbeat.
     pub fn pulse_age(&self) -> Duration {
         self.shared.pulse.age()
     }
 
-    /// Returns why no more events come, where that is known at once.
+    /// Returns why no more events arrive, if that is known.
     pub fn failure(&self) -> Option<String> {
         self.shared.failure().clone()
     }
@@ -269,7 +268,7 @@ impl Watcher {
         self.messages.send(Message::Close).unwrap();
     }
 
-    /// Returns counts over all roots.
+    /// Returns the counters over all roots.
     pub fn counts(&self) -> WatchCounts {
         *self.shared.counts()
     }
@@ -279,11 +278,11 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.backlog.close();
         self.shared.closed.store(true, Ordering::Relaxed);
-        // Whoever still waits has waited in vain, and must not do so for ever.
+        // Pending barriers will never be reached; dropping them ends the wait.
         drop(self.shared.pulse.lost());
-        // It fails when the thread has ended by itself; full, it ends when it comes to the mark.
+        // Fails when the thread has ended; if the queue is full, the thread ends when it checks the flag.
         let _ = self.messages.try_send(Message::Close);
-        // The thread that reads waits for an event.
+        // Wakes the reading thread, which waits for an event.
         self.shared.pulse.beat(None);
     }
 }
@@ -299,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// Notes why no more events come; whatever happened first is the cause.
+    /// Records why no more events arrive; the first cause counts.
     fn fail(&self, why: &str) {
         if !self.closed.load(Ordering::Relaxed) {
             self.failure().get_or_insert_with(|| why.to_string());
@@ -310,7 +309,7 @@ impl Shared {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A poisoned lock only means that a thread panicked: the states themselves are whole.
+    /// Ignores poison: a panic leaves the states intact.
     fn states(&self) -> MutexGuard<'_, HashMap<RootId, RootState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -320,7 +319,7 @@ impl Shared {
     }
 }
 
-/// Dropped when the watching thread ends, in whatever way.
+/// Records the end of the watching thread when dropped.
 struct Last(Arc<Shared>);
 
 impl Drop for Last {
@@ -334,7 +333,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     spawned.map(drop).at("start a thread for", Path::new(name))
 }
 
-/// Takes events off the kernel's queue. It may wait for the other thread: what the kernel cannot keep meanwhile, it says.
+/// Takes events off the kernel's queue. It may block on the other thread; an overflow meanwhile is reported.
 fn read(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
     let outcome =
         kernel.read(|event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());

@@ -41,7 +41,7 @@ fn plugin() -> String {
 /// Runs `vic` with something to read.
 fn fed(world: &World, arguments: &[&str], input: &str) -> Output {
     let mut child = world
-        .command(env!("CARGO_BIN_EXE_vic"))
+        .command(crate::harness::vic_program())
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -218,7 +218,7 @@ struct Session {
 
 impl Session {
     fn start(world: &World) -> Session {
-        let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+        let mut command = world.command(crate::harness::vic_program());
         let mut child = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut session = Session { child, lines, next: 0 };

@@ -160,7 +160,7 @@ fn a_daemon_that_hangs_is_told_to_whoever_asks_it_and_hears_that_it_is_to_end() 
 #[test]
 fn a_daemon_that_was_begun_by_a_program_that_goes_on_ends_for_good() {
     let world = World::new();
-    let mut repl = world.command(env!("CARGO_BIN_EXE_vic"));
+    let mut repl = world.command(crate::harness::vic_program());
     let mut repl = repl.arg("repl").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     writeln!(repl.stdin.as_mut().unwrap(), "status").unwrap();
     let pid = std::cell::Cell::new(0);
@@ -200,8 +200,8 @@ fn a_daemon_is_started_once_the_one_that_is_ending_has_let_go() {
 fn programs(script: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     // Beside the programs, so that a link can be made: they are large.
-    let folder = tempfile::tempdir_in(Path::new(env!("CARGO_BIN_EXE_vic")).parent().unwrap()).unwrap();
-    std::fs::hard_link(env!("CARGO_BIN_EXE_vic"), folder.path().join("vic")).unwrap();
+    let folder = tempfile::tempdir_in(Path::new(crate::harness::vic_program()).parent().unwrap()).unwrap();
+    std::fs::hard_link(crate::harness::vic_program(), folder.path().join("vic")).unwrap();
     let daemon = folder.path().join("vicd");
     std::fs::write(&daemon, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&daemon, std::fs::Permissions::from_mode(0o755)).unwrap();

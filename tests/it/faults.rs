@@ -264,7 +264,7 @@ fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
 /// Runs `vic` for so many seconds at most.
 fn within(world: &World, seconds: u64, arguments: &[&str]) -> Output {
     let seconds = seconds.to_string();
-    world.run("timeout", &[&[&seconds, env!("CARGO_BIN_EXE_vic")], arguments].concat())
+    world.run("timeout", &[&[&seconds, crate::harness::vic_program()], arguments].concat())
 }
 
 /// What is in the index and was not touched since is found while the disk fails.

@@ -3,10 +3,21 @@
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// Returns the path of `vic`, which `make build` puts beside `vicd`.
+pub(crate) fn vic_program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = Path::new(env!("CARGO_BIN_EXE_vicd")).with_file_name("vic");
+        assert!(program.is_file(), "`{}` is missing: run `make build`", program.display());
+        program.to_str().expect("a path in UTF-8").to_string()
+    })
+}
 
 /// A daemon with its data directory and an empty folder to fill and index. Ends with the test.
 pub(crate) struct World {
@@ -140,7 +151,7 @@ impl World {
 
     /// Runs `vic` with these arguments.
     pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
-        self.run(env!("CARGO_BIN_EXE_vic"), arguments)
+        self.run(crate::harness::vic_program(), arguments)
     }
 
     /// Runs a program that stands for `vic` with these arguments.

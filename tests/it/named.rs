@@ -50,7 +50,7 @@ fn a_name_that_is_not_utf8_is_printed_as_a_url_that_every_command_takes() {
     assert!(world.ok(&["grep", "leek"]).starts_with(&format!("{url}:1: Soup")));
     world.ok(&["index", &url]);
     world.ok(&["sync", &url]);
-    let raw = world.run("/bin/sh", &["-c", &format!("{} read files/caf*-menu.txt", env!("CARGO_BIN_EXE_vic"))]);
+    let raw = world.run("/bin/sh", &["-c", &format!("{} read files/caf*-menu.txt", crate::harness::vic_program())]);
     assert_eq!(String::from_utf8_lossy(&raw.stdout).trim(), "Soup of the day: leek");
     let (_, read) = posted(&world, "/v1/read", &json!({ "path": url }));
     assert_eq!(read["blocks"][0]["text"], "Soup of the day: leek", "{read}");

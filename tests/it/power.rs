@@ -36,7 +36,7 @@ impl Acts {
         let (key, graph) = (format!("key{number}"), format!("graph{number}"));
         let files = world.files().display().to_string();
         let words: Vec<&str> = tracer[1..].iter().map(String::as_str).collect();
-        let command = [env!("CARGO_BIN_EXE_vic"), "keys", "add", &key, "--root", &files];
+        let command = [crate::harness::vic_program(), "keys", "add", &key, "--root", &files];
         let added = world.run(&tracer[0], &[&words[..], &command].concat());
         assert!(added.status.success(), "{added:?}");
         self.0.push((oracle::now(), Act::Key(key)));

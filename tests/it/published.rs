@@ -6,9 +6,9 @@ mod conforms;
 
 use serde_json::{Map, Value, json};
 use vic::client::Client;
-use vic::contract::registry::{EXAMPLES, VERBS, request_of};
 use vic::contract::schema;
 use vic::model::CorpusCall;
+use vic::verbs::{EXAMPLES, VERBS, request_of};
 
 use crate::harness::World;
 use crate::http::{key, post, send};

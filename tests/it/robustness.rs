@@ -241,7 +241,7 @@ fn a_result_that_cannot_be_written_is_one_sentence_and_an_exit_code() {
     ];
     for arguments in commands {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = world.command(env!("CARGO_BIN_EXE_vic")).args(arguments).stdout(full).output().unwrap();
+        let output = world.command(crate::harness::vic_program()).args(arguments).stdout(full).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(8), "vic {arguments:?}: {said}");
         assert!(said.starts_with("error: cannot write the result") && said.contains("hint: "), "{arguments:?}: {said}");

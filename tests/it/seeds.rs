@@ -55,7 +55,7 @@ fn one_format(entry: &'static str) -> Option<Format> {
     let mut extensions = quoted(entry);
     let media_type = extensions.remove(0);
     if entry.contains("CODE") {
-        let (_, code) = include_str!("../../src/model/kind.rs").split_once("const CODE").unwrap();
+        let (_, code) = include_str!("../../crates/protocol/src/model/kind.rs").split_once("const CODE").unwrap();
         extensions = quoted(code.split("];").next().unwrap());
     }
     is_read.then_some(Format { media_type, extensions })

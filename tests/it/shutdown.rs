@@ -132,7 +132,7 @@ impl Streams {
         let events = sent(world, head.as_bytes());
         events.peek(&mut [0; 16]).unwrap();
         let follow = |arguments: &[&str]| {
-            let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+            let mut command = world.command(crate::harness::vic_program());
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             command.spawn().unwrap()
         };
@@ -206,7 +206,7 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
     // Who watched is told why it ends.
     let [job, answer] = streams.close();
     assert!(job.contains("event: error") || job.contains("event: done"), "{job}");
-    assert!(answer.contains("event: error") && answer.contains("vicd went before"), "{answer}");
+    assert!(answer.contains("event: error") && answer.contains("vicd stopped before"), "{answer}");
     // Nothing was lost: the next daemon goes on.
     world.spawn();
     world.index();

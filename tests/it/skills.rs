@@ -271,9 +271,9 @@ async fn a_file_over_which_the_reader_dies_is_left_alone_after_two_questions() {
         said.push(run.unwrap_err().0);
     }
     assert!(said[0].contains("worker_crash") && said[1].contains("worker_crash"), "{said:#?}");
-    assert!(said[2].contains("leaves") && said[2].contains("ended badly 2 times"), "{said:#?}");
+    assert!(said[2].contains("skips") && said[2].contains("failed 2 times"), "{said:#?}");
     let same = house.skills.run("pdf_layout", &receipt, PrivacyMode::LocalOnly, Duration::from_secs(20)).await;
-    assert!(!same.unwrap_err().0.contains("leaves"), "another skill may do better");
+    assert!(!same.unwrap_err().0.contains("skips"), "another skill may do better");
 }
 
 #[tokio::test(flavor = "multi_thread")]

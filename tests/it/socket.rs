@@ -46,7 +46,7 @@ fn what_is_done_before_the_first_start_is_for_the_owner_alone_and_keeps_no_daemo
         &["demo"],
     ];
     for command in commands {
-        let vic = world.command(env!("CARGO_BIN_EXE_vic"));
+        let vic = world.command(crate::harness::vic_program());
         let mut careless = Command::new("sh");
         careless.args(["-c", "umask 000; exec \"$@\"", "sh"]).arg(vic.get_program()).args(command).env_clear();
         careless.envs(vic.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -183,7 +183,7 @@ fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not() {
     std::thread::sleep(Duration::from_secs(4));
     assert!(is_shown(CERTIFICATE), "the certificate without its key is of no use");
     let told = || world.json(&["status"])["degraded"].to_string();
-    assert!(told().contains("goes on with the old certificate") && told().contains("private.pem"), "{}", told());
+    assert!(told().contains("keeps its old certificate") && told().contains("private.pem"), "{}", told());
     std::fs::write(&private, RENEWED_PRIVATE).unwrap();
     world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
     assert!(!is_shown(CERTIFICATE) && !told().contains("old certificate"), "{}", told());

@@ -18,7 +18,7 @@ const EXCERPT_LINES: usize = 6;
 
 /// Arguments of `vic ask`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The question, in plain words
     #[arg(required = true)]
     question: Vec<String>,
@@ -53,7 +53,7 @@ fn privacy_mode(name: &str) -> Result<PrivacyMode, String> {
 }
 
 /// Asks, and prints the answer.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let query = args.question.join(" ");
     if query.trim().is_empty() {
         return Err(Error::invalid("the question is empty").hint("vic ask \"who signed the contract?\""));
@@ -77,7 +77,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
 }
 
 /// Prints an answer.
-pub fn print(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
+pub(crate) fn print(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
     match format {
         Format::Json => printer.json(response),
         Format::Human => printer.raw(&human(response, printer.styled)),

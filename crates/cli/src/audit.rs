@@ -2,17 +2,17 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use vic_protocol::model::agent::Override;
 use crate::output::{Format, FormatArgs, Printer};
 use crate::text;
 use vic_protocol::client::{Client, Work};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
+use vic_protocol::model::agent::Override;
 use vic_protocol::model::{AgentRun, AuditRecord};
 
 /// Arguments of `vic audit`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Most requests, newest first
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     if args.agents {
         return agents(&client, &args, printer).await;

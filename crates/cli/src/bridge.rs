@@ -13,7 +13,7 @@ use vic_protocol::model::Status;
 
 /// Arguments of `vic bridge`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     output: FormatArgs,
 }
@@ -30,7 +30,7 @@ struct Address {
 }
 
 /// Starts the daemon if there is none, and prints the address.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
     let address = address(&status, config);
     match args.output.format {

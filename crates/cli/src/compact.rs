@@ -9,14 +9,14 @@ use crate::text;
 use vic_protocol::model::{Anchor, AnswerOutcome, AskResponse, SearchHit};
 
 /// Characters that are printed unless the caller says otherwise.
-pub const MAX_CHARS: usize = 1_500;
+pub(crate) const MAX_CHARS: usize = 1_500;
 /// Characters of one passage.
 const PASSAGE_CHARS: usize = 300;
 /// Hits below an answer, which are named and not shown.
 const NAMED_HITS: usize = 2;
 
 /// Writes an answer in at most so many characters.
-pub fn compact(response: &AskResponse, max_chars: usize) -> String {
+pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
     let mut lines = Vec::new();
     let answer = response.answer.as_ref();
     let is_answered = answer.is_some_and(|it| it.outcome == AnswerOutcome::Answered);

@@ -7,7 +7,7 @@ use vic_protocol::error::Result;
 
 /// Arguments of `vic config`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -24,7 +24,7 @@ enum Command {
 }
 
 /// Prints.
-pub fn run(args: &Args, printer: &mut Printer) -> Result<()> {
+pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Show { output } => {
             let settings = config::settings()?;

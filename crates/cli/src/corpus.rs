@@ -8,10 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::output::Printer;
 use crate::text::visible_json;
-use crate::values;
+use crate::{engine, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
-use crate::engine;
 use vic_protocol::error::{Error, ErrorCode, Result};
 use vic_protocol::model::{CorpusCall, CorpusReply};
 use vic_protocol::verbs::{self, Field, Kind, Verb};
@@ -19,7 +18,7 @@ use vic_protocol::verbs::{self, Field, Kind, Verb};
 /// Arguments of `vic corpus`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct Args {
+pub(crate) struct Args {
     /// A verb, its form, and its fields as `--name=value` or `--name value`; `ingest PATH...`; also `help [VERB [FORM]]`,
     /// `help fields`, `schema [VERB]`, `job ID` and `result ID`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
@@ -28,12 +27,12 @@ pub struct Args {
 
 impl Args {
     /// Says whether the answer is known here.
-    pub fn needs_no_daemon(&self) -> bool {
+    pub(crate) fn needs_no_daemon(&self) -> bool {
         matches!(self.words[0].as_str(), "help" | "schema") || self.asks_for_help()
     }
 
     /// The words, for a command that `vicd` runs.
-    pub fn passed_on(&self) -> engine::Args {
+    pub(crate) fn passed_on(&self) -> engine::Args {
         engine::Args { arguments: self.words.iter().map(OsString::from).collect() }
     }
 
@@ -43,21 +42,21 @@ impl Args {
 }
 
 /// Asks, and prints the envelope.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let call = call(&args.words)?;
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
     print(&reply, printer)
 }
 
 /// Prints a reply as it is. A refusal is an answer like any other; beside it there is only the exit code.
-pub fn print(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
+pub(crate) fn print(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
     printer.exit_code = reply.refused.map_or(0, ErrorCode::exit_code);
     let text = if printer.terminal { visible_json(&reply.text) } else { reply.text.as_str().into() };
     printer.line(text.trim_end_matches('\n'))
 }
 
 /// Words to a call: the values take the type that the registry gives their field.
-pub fn call(words: &[String]) -> Result<CorpusCall> {
+pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
     let verb = words[0].clone();
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();

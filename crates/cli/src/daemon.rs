@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Arguments of `vic daemon`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -46,7 +46,7 @@ enum Command {
 }
 
 /// Does what was asked.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Start => {
             let status = Client::connect_or_start(config).await?.status().await?;

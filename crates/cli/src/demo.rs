@@ -18,7 +18,7 @@ use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::{AskRequest, AskResponse, IndexRequest};
 
 /// The sample warehouse, as it lies in the project.
-static SAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data");
+static SAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../data");
 
 /// Questions, and what each shows.
 const QUESTIONS: &[(&str, &str)] = &[
@@ -31,7 +31,7 @@ const QUESTIONS: &[(&str, &str)] = &[
 
 /// Arguments of `vic demo`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Read and embed every sample file again
     #[arg(long, conflicts_with = "quick")]
     full: bool,
@@ -41,7 +41,7 @@ pub struct Args {
 }
 
 /// Seeds, indexes, asks, and ends the daemon again.
-pub async fn run(args: Args, users: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Result<()> {
     let config = own(users);
     let warehouse = config.data_dir.with_file_name("warehouse");
     directory::prepare(users)?;

@@ -13,7 +13,7 @@ use vic_protocol::model::{Check, DoctorReport};
 
 /// Arguments of `vic doctor`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Mend what can be mended; no daemon may run
     #[arg(long)]
     fix: bool,
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Looks, and prints. Fails with exit code 10 when a problem is left.
-pub fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut command = client::vicd_command(config);
     command.arg("doctor").args(args.fix.then_some("--fix")).stdin(Stdio::null()).stderr(Stdio::piped());
     let output = command.output().at("start", Path::new("vicd"))?;

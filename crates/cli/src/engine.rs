@@ -7,23 +7,23 @@ use std::process::Command;
 
 use vic_protocol::client;
 use vic_protocol::config::Config;
-use vic_protocol::error::{Error, IoContext, Result};
+use vic_protocol::error::{Error, Result};
 
 use crate::output::Printer;
 
 /// Arguments as typed; `vicd` parses them.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Arguments; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    pub arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// Runs a command in `vicd` and waits for its end.
 ///
 /// # Errors
 /// `vicd` is missing. Errors of the command are reported there, and its exit code becomes that of this program.
-pub fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
+pub(crate) fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
     printer.flush()?;
     let mut command = program();
     command.arg("command").arg(name).args(&args.arguments);

@@ -18,7 +18,7 @@ const PAGE: u64 = 1_000;
 
 /// Arguments of `vic files`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Words that the name must contain, in any case
     words: Vec<String>,
     /// Only below this folder
@@ -61,7 +61,7 @@ impl From<State> for FileState {
 }
 
 /// Lists.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let under = values::named_root(&client, args.root.as_deref()).await?.map(|it| path_of(&it));
     let filter =

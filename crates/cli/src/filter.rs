@@ -8,7 +8,7 @@ use vic_protocol::model::{FileFilter, L0Filters};
 
 /// Options on metadata, all of which must hold.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct FilterArgs {
+pub(crate) struct FilterArgs {
     /// Only these extensions, e.g. `pdf,md`
     #[arg(long, value_delimiter = ',', value_name = "EXT")]
     ext: Vec<String>,
@@ -34,7 +34,7 @@ pub struct FilterArgs {
 
 impl FilterArgs {
     /// Returns the filters of a question.
-    pub fn l0(self) -> L0Filters {
+    pub(crate) fn l0(self) -> L0Filters {
         let rfc3339 = |it: DateTime<Utc>| it.to_rfc3339_opts(SecondsFormat::AutoSi, true);
         L0Filters {
             extensions: extensions(&self.ext).map(|ext| format!(".{ext}")).collect(),
@@ -51,7 +51,7 @@ impl FilterArgs {
     ///
     /// # Errors
     /// `InvalidArgument` for a date beyond the years 1677 to 2262, which nanoseconds cannot hold.
-    pub fn file_filter(self) -> Result<FileFilter> {
+    pub(crate) fn file_filter(self) -> Result<FileFilter> {
         let nanoseconds = |it: DateTime<Utc>| {
             it.timestamp_nanos_opt().ok_or_else(|| Error::invalid(format!("the date `{it}` is too far away")))
         };

@@ -12,7 +12,9 @@ use crate::text::{plural, visible, visible_lines};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
-use vic_protocol::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape};
+use vic_protocol::model::{
+    GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape,
+};
 use vic_protocol::proto::convert::graph::check_size;
 
 /// Arguments of `vic graph`.

@@ -13,7 +13,7 @@ use vic_protocol::model::{GrepMatch, GrepRequest, GrepResponse};
 
 /// Arguments of `vic grep`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Regular expression, matched line by line
     pattern: String,
     /// Fold case
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let request = GrepRequest {
         pattern: args.pattern,

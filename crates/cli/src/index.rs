@@ -158,6 +158,9 @@ mod tests {
         };
         let error = outcome(&emptied).unwrap_err();
         assert!(error.code.exit_code() == 6 && error.message.contains("`/w`: the folder is empty now"), "{error}");
-        assert_eq!(outcome(&samples::job(JobState::Failed, 1)).unwrap_err().message, "the job failed: the disk is full");
+        assert_eq!(
+            outcome(&samples::job(JobState::Failed, 1)).unwrap_err().message,
+            "the job failed: the disk is full"
+        );
     }
 }

@@ -11,7 +11,7 @@ use vic_protocol::model::JobSnapshot;
 
 /// Arguments of `vic jobs`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ enum Command {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     match args.command.unwrap_or(Command::List { limit: 20, output: args.output }) {
         Command::List { limit, output } => {
@@ -69,7 +69,7 @@ fn show(job: &JobSnapshot, format: Format, printer: &mut Printer) -> Result<()> 
 }
 
 /// One line on a job.
-pub fn summary(job: &JobSnapshot) -> String {
+pub(crate) fn summary(job: &JobSnapshot) -> String {
     let mut line = format!("job {} {}", job.job_id, job.state.name());
     if let Some(seconds) = seconds(job) {
         line.push_str(&format!(" in {}", text::duration(seconds)));
@@ -116,8 +116,7 @@ fn time(milliseconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vic_protocol::model::JobState;
-    use vic_protocol::model::samples;
+    use vic_protocol::model::{JobState, samples};
 
     #[test]
     fn a_job_in_one_line() {

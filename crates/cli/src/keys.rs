@@ -15,7 +15,7 @@ use vic_protocol::error::Result;
 
 /// Arguments of `vic keys`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -73,7 +73,7 @@ struct Made<'a> {
 }
 
 /// Does what was asked.
-pub fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Add { name, roots, allow, output } => {
             directory::prepare(config)?;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use vic_protocol::config::Config;
-use vic_protocol::error::{Error, ErrorCode, Result};
+use vic_protocol::error::{Error, Result};
 
 mod ask;
 mod audit;
@@ -24,13 +24,13 @@ mod doctor;
 mod engine;
 mod files;
 mod filter;
-mod graph;
+pub mod graph;
 mod grep;
-mod index;
+pub mod index;
 mod jobs;
 mod keys;
-mod llm;
-mod output;
+pub mod llm;
+pub mod output;
 mod pause;
 mod progress;
 mod read;
@@ -40,8 +40,8 @@ mod similar;
 mod status;
 mod sync;
 mod table;
-mod text;
-mod values;
+pub mod text;
+pub mod values;
 mod view;
 
 use output::Printer;

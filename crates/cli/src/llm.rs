@@ -8,13 +8,12 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
-use crate::engine;
 use crate::output::{Format, FormatArgs, Printer};
-use crate::text;
+use crate::{engine, text};
 use vic_protocol::client::{Client, Work};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
+use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
 
 /// How an agent ends, for `--help`.
 const ENDINGS: &str = "\

@@ -11,7 +11,7 @@ use vic_protocol::model::{Pause, PauseReason, PauseRequest, PauseState};
 
 /// Arguments of `vic pause`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Go on by itself after this time: `90s`, `30m`, `1h`, `2d`
     #[arg(long = "for", value_name = "TIME", value_parser = values::seconds)]
     seconds: Option<u64>,
@@ -21,19 +21,19 @@ pub struct Args {
 
 /// Arguments of `vic resume`.
 #[derive(Debug, clap::Args)]
-pub struct ResumeArgs {
+pub(crate) struct ResumeArgs {
     #[command(flatten)]
     output: FormatArgs,
 }
 
 /// Pauses.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = PauseRequest { seconds: args.seconds };
     show(Client::connect_or_start(config).await?.pause(request).await?, &args.output, printer)
 }
 
 /// Goes on.
-pub async fn resume(args: ResumeArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn resume(args: ResumeArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     show(Client::connect_or_start(config).await?.resume().await?, &args.output, printer)
 }
 
@@ -45,7 +45,7 @@ fn show(state: PauseState, output: &FormatArgs, printer: &mut Printer) -> Result
 }
 
 /// One line on a pause.
-pub fn sentence(pause: &Pause) -> String {
+pub(crate) fn sentence(pause: &Pause) -> String {
     let until = pause.until_ms.and_then(DateTime::from_timestamp_millis).map(|it| it.with_timezone(&Local));
     match (pause.reason, until) {
         (PauseReason::Asked, Some(until)) => {

@@ -12,7 +12,7 @@ use vic_protocol::model::{JobSnapshot, Phase};
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows one job.
-pub struct Progress {
+pub(crate) struct Progress {
     /// Hidden when standard error is no terminal.
     bar: ProgressBar,
     last_line: Option<(Instant, Phase)>,
@@ -20,7 +20,7 @@ pub struct Progress {
 
 impl Progress {
     /// Shows nothing yet.
-    pub fn start() -> Progress {
+    pub(crate) fn start() -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::default_spinner());
         bar.enable_steady_tick(LINE_INTERVAL / 50);
@@ -28,7 +28,7 @@ impl Progress {
     }
 
     /// Shows how far the job is.
-    pub fn show(&mut self, job: &JobSnapshot) {
+    pub(crate) fn show(&mut self, job: &JobSnapshot) {
         if self.bar.is_hidden() {
             self.show_line(job);
         } else {
@@ -111,8 +111,7 @@ fn pace(job: &JobSnapshot) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vic_protocol::model::JobState;
-    use vic_protocol::model::samples;
+    use vic_protocol::model::{JobState, samples};
 
     #[test]
     fn a_line_says_how_far_and_how_long() {

@@ -11,7 +11,7 @@ use vic_protocol::model::{Document, Place};
 
 /// Arguments of `vic read`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The file, as vic prints it: also `archive.zip!/member`, below its root, and with its place, `lease.pdf, page 3`
     path: PathBuf,
     /// Only this page or slide, or these: `3`, `3-5`
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 /// Reads, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let (path, said) = values::named_place(&client, &args.path).await?;
     let Args { page, lines, sheet, cell, part, member, .. } = args;

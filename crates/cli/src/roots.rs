@@ -11,7 +11,7 @@ use vic_protocol::model::{Root, path_of, printed};
 
 /// Arguments of `vic roots`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ fn removed(path: &str, left: &[Root]) -> String {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     match args.command.unwrap_or(Command::List { output: args.output }) {
         Command::List { output } => {

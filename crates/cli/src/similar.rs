@@ -12,7 +12,7 @@ use vic_protocol::model::SimilarRequest;
 
 /// Arguments of `vic similar`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The file; it must be in the index
     path: PathBuf,
     /// Only below this folder
@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let (path, _) = values::named_place(&client, &args.path).await?;
     let request = SimilarRequest {

@@ -9,13 +9,13 @@ use vic_protocol::model::{Coverage, FileState, Reason, Root, Status, Upkeep, Wat
 
 /// Arguments of `vic status`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     output: FormatArgs,
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
     if let Some(warning) = client::version_warning(&status) {
         note(&format!("warning: {warning}"));
@@ -61,7 +61,7 @@ fn human(status: &Status) -> String {
 }
 
 /// One line on the daemon.
-pub fn daemon_line(status: &Status) -> String {
+pub(crate) fn daemon_line(status: &Status) -> String {
     format!(
         "vicd:   {} at {}, pid {}, up {}, {:.0} MiB (peak {:.0} MiB)",
         status.version,
@@ -110,7 +110,7 @@ fn watch_line(watch: &WatchReport) -> String {
 }
 
 /// One line on a root.
-pub fn root_line(root: &Root) -> String {
+pub(crate) fn root_line(root: &Root) -> String {
     let path = printed(&root.path);
     let line = match (root.available, root.problem.as_str()) {
         (true, "") => path.into_owned(),
@@ -122,7 +122,7 @@ pub fn root_line(root: &Root) -> String {
 }
 
 /// How much is in the index, and why the rest is not.
-pub fn coverage(it: &Coverage) -> String {
+pub(crate) fn coverage(it: &Coverage) -> String {
     let mut out = format!(
         "files:  {} found = {} indexed + {} skipped + {} failed + {} pending\n",
         text::count(it.found),

@@ -11,7 +11,7 @@ use vic_protocol::model::{SyncReport, SyncRequest};
 
 /// Arguments of `vic sync`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A folder or file; without any, every known root
     path: Option<PathBuf>,
     /// Wait at most so long: `30`, `90s`, `5m`
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Waits, and says for what.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let path = values::named_root(&client, args.path.as_deref()).await?;
     let timeout_seconds = Some(u32::try_from(args.timeout).unwrap_or(u32::MAX));

@@ -14,7 +14,7 @@ const WIDEST_CELL: usize = 40;
 
 /// Arguments of `vic table`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The file; `archive.zip!/member` for a file in an archive
     path: PathBuf,
     /// Only tables of this sheet
@@ -93,7 +93,7 @@ impl Asked {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = TableRequest {
         path: values::absolute(&args.path)?,
         sheet: args.sheet,

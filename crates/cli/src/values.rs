@@ -8,8 +8,8 @@ use chrono::{DateTime, Local, TimeDelta, TimeZone, Utc};
 
 use vic_protocol::client::Client;
 use vic_protocol::error::{IoContext, Result};
-use vic_protocol::units;
 use vic_protocol::model::{INSIDE, Place, below_roots, namings, path_of, printed};
+use vic_protocol::units;
 
 /// Understands bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
 pub fn size(text: &str) -> Result<u64, String> {

@@ -12,7 +12,7 @@ use vic_protocol::model::CorpusCall;
 
 /// Arguments of `vic view`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -62,7 +62,7 @@ struct Create {
 }
 
 /// Asks, and prints.
-pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let call = CorpusCall { verb: "VIEW".into(), request: request(args.action) };
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
     corpus::print(&reply, printer)

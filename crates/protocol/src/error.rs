@@ -137,7 +137,7 @@ impl ErrorCode {
 }
 
 /// Hint for a disk I/O error.
-pub(crate) const DISK_REFUSES: &str =
+pub const DISK_REFUSES: &str =
     "nothing was changed: the disk could not be read or written; check `dmesg` and the disk, then start vic again";
 
 /// A failed request: one lowercase sentence with the path or value in backticks, and where possible a remedy.

@@ -14,7 +14,7 @@ const BESIDE: f32 = 2.5;
 /// The same of another hit.
 const BESIDE_OTHER: f32 = 0.7;
 /// From this probability of a right quote on the quotes answer; below it they show where to look.
-const ANSWERED: f32 = 0.3;
+const ANSWERED: f32 = 0.14;
 /// Below this probability that anything answers nothing does.
 const ANSWERABLE: f32 = 0.15;
 

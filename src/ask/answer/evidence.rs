@@ -18,6 +18,9 @@ const LONG: f32 = 60.0;
 /// Fewer words are a fragment.
 const SHORT: f32 = 4.0;
 
+/// What a word counts that the kind of the question says already, such as `pay` in `how much do we pay`.
+const SAID_BY_KIND: f32 = 0.3;
+
 /// The keys of the fields that call a document or a mail by a name, lower case.
 const TITLES: [&str; 2] = ["title: ", "subject: "];
 
@@ -171,8 +174,9 @@ impl Asked {
         if self.keys.len() == MOST_WORDS {
             return None;
         }
+        let is_said_by_kind = self.kind == Kind::Money && kind::is_paying(word);
         self.keys.push(stem.to_string());
-        self.weights.push(weight(key(word)));
+        self.weights.push(weight(key(word)) * if is_said_by_kind { SAID_BY_KIND } else { 1.0 });
         Some(self.keys.len() - 1)
     }
 

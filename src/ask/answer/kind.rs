@@ -50,7 +50,7 @@ impl Kind {
 const PHRASES: &[(Kind, &str)] = &[
     (
         Kind::Money,
-        "how much does|how much did|how much do we pay|how much do i pay|how much is the|how much was the|how much are|\
+        "how much does|how much did|how much is the|how much was the|how much are|\
          how much money|what does it cost|what is the price|what's the price|how expensive|what did we pay|what do we pay|\
          was kostet|was kosten|wie teuer|combien coûte|combien coute|cuánto cuesta|cuanto cuesta|quanto costa|quanto custa|\
          hoeveel kost|ile kosztuje|сколько стоит|kaç lira|what is the fee|what is the rent|wie hoch ist die miete",
@@ -128,6 +128,21 @@ const PHRASES: &[(Kind, &str)] = &[
     ),
 ];
 
+/// Verbs of paying: with `how much` they ask for money, and a line that names the sum need not have them.
+const PAYING: &str = "pay|pays|paid|paying|cost|costs|charge|charges|charged|spend|spends|spent|owe|owes|owed|earn|earns|earned|zahlen|\
+     zahlt|zahle|gezahlt|bezahlen|bezahlt|kostet|kosten|gekostet|verdient|verdienen|ausgegeben|payer|paie|paient|payons|payé|coûte|\
+     coûtent|coute|gagne|pagar|paga|pagamos|pagan|cuesta|cuestan|gana|pagare|paghiamo|pagano|costa|costano|guadagna|custa|custam|\
+     ganha|betalen|betaalt|betaald|kost|verdienen|płacić|płacimy|płaci|kosztuje|kosztują|zarabia|платить|платим|платит|стоит|\
+     стоят|зарабатывает|ödüyor|ödüyoruz|ödemek|kazanıyor";
+
+/// Says whether a word, lower case, is a verb of paying.
+pub(super) fn is_paying(word: &str) -> bool {
+    PAYING.split('|').any(|it| it == word)
+}
+
+/// With `how much` they ask for a weight.
+const WEIGHING: [&str; 9] = ["weigh", "weighs", "weighed", "wiegt", "wiegen", "pèse", "pesa", "weegt", "весит"];
+
 /// Questions are looked at so many words deep for a question word.
 const MOST_WORDS: usize = 40;
 
@@ -151,7 +166,11 @@ pub(super) fn asked(question: &str) -> Kind {
             }
         }
     }
-    best.map_or(Kind::Other, |(_, _, kind)| kind)
+    match best.map_or(Kind::Other, |(_, _, kind)| kind) {
+        Kind::Number | Kind::Money if words.iter().any(|it| WEIGHING.contains(it)) => Kind::Weight,
+        Kind::Number if words.iter().any(|it| is_paying(it)) => Kind::Money,
+        kind => kind,
+    }
 }
 
 /// Verbs of writing and sending.
@@ -234,7 +253,10 @@ mod tests {
             ("By whom was it signed?", Kind::Who),
             ("When does the ferry leave?", Kind::When),
             ("Until when is the offer valid, and who made it?", Kind::When),
-            ("How much rent do we pay?", Kind::Number),
+            ("How much rent do we pay?", Kind::Money),
+            ("How much is charged for parking?", Kind::Money),
+            ("How much rain fell?", Kind::Number),
+            ("How much does the parcel weigh?", Kind::Weight),
             ("How heavy is the parcel?", Kind::Weight),
             ("How long is the ferry closed?", Kind::Duration),
             ("What percentage of the gauges failed?", Kind::Share),

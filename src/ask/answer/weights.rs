@@ -28,9 +28,10 @@ struct Model {
     weights: Numbers,
 }
 
-/// Whether the quote of the best unit answers.
+/// Whether the quote of the best unit answers. The bias is lowered by 1 (`CAUTION` in `benches/answers.py`), so that a wrong
+/// quote seldom has more than 0.7 where files and questions differ from those of the fit.
 const RIGHT: Model = Model {
-    bias: -7.00,
+    bias: -8.00,
     weights: [
         1.67, 0.37, 0.53, 0.00, 0.00, 0.00, 1.11, 0.00, 0.30, -1.50, -0.56, 0.53, 0.00, -0.57, 0.00, 1.51, 3.97, 1.02,
         0.00, 1.10, 0.75, 0.00, 0.40,

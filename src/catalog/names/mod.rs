@@ -1,12 +1,11 @@
-//! The names of files, and of what lies in them, as a searchable field: folders, the file, attachments, members of archives,
-//! sheets.
+//! Full-text index of file names: folders, the file itself, attachments, members of archives, sheets.
 //!
-//! A row for each file, under its number, in an index of words that SQLite keeps. What changes a name changes its row in the
-//! same transaction. A catalog of an older vic gets its rows in the background, and so does a
-//! large root that becomes part of another, see [`Catalog::fill_names`].
+//! SQLite (FTS5) keeps one row for each file, under the id of the file. Whatever changes a name updates the row in the same
+//! transaction. A catalog of an older vic is indexed in the background, as is a large root that another root takes over,
+//! see [`Catalog::fill_names`].
 //!
-//! A question looks for its rarer words, and only looks at their files whether these have the commoner ones too: a word that
-//! stands in the names of half a million files takes no longer than one that stands in some thousands.
+//! A question looks up its rare words, and then only checks whether the files found contain the common words too. A word
+//! that stands in the names of half a million files therefore takes no longer than one in a few thousand.
 
 mod words;
 
@@ -22,47 +21,47 @@ use crate::model::{Contents, FileId};
 
 pub use words::{NameWord, name_words};
 
-/// Where the catalog keeps after which file the names are still to be taken up, while that is so.
+/// Key in `meta` of the last file with filled names, while the fill runs.
 const FILLED: &str = "names_filled_to";
-/// Files whose names are taken up in one transaction: others wait for it.
+/// Files filled in one transaction; other writers wait for it.
 const FILLED_AT_ONCE: i64 = 2_000;
 
-/// Bytes of the names in a file that are kept.
+/// Bytes of inner names stored per file.
 const MOST_NAMES_BYTES: usize = 64 << 10;
-/// Separates them; no name holds it.
+/// Separates inner names; no name contains it.
 const SEPARATOR: char = '\n';
 
-/// Words of a question that are looked for.
+/// Words of a question that are looked up.
 const MOST_WORDS: usize = 32;
-/// A word in more names than these is common: by itself it leads to no file, unless there is no rarer one.
+/// A word in more names than this is common: it contributes no candidates unless there is no rarer word.
 const COMMON: usize = 1_000;
-/// Names that are counted for a word.
+/// Matches that are counted for a word.
 const COUNTED: usize = 5_000;
-/// Names of a common word that are passed over in search of one that may be found.
+/// Matches of a common word that are skipped in search of one in the allowed files.
 const PASSED_OVER: usize = 200_000;
-/// Files among which names are compared one by one rather than searched.
+/// Allowed files up to which names are compared one by one instead of searched.
 const FEW: usize = 2_000;
 
-/// What a word counts that stands in the name of something in the file, and in that of a folder.
+/// Weight of a word in an inner name, and in the name of a folder; in the file's own name it is 1.
 const INNER: f32 = 0.9;
 const FOLDER: f32 = 0.5;
-/// What the part of a file's name that is asked for counts, among names with the same words.
+/// Weight of the fraction of the file's own name that the question covers, among names with the same words.
 const WHOLE_NAME: f32 = 0.1;
 
-/// A file whose names hold words that are looked for.
+/// A file with names that match words of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// The file.
     pub file_id: FileId,
-    /// The part of the question that its names hold, 0 to 1: rare words count more, and so does the file's own name.
+    /// How much of the question its names match, 0 to 1: rare words and the file's own name weigh more.
     pub share: f32,
-    /// Which of the words they hold, by their places in the question.
+    /// Indices of the matched words in the question.
     pub held: Vec<usize>,
 }
 
 impl Catalog {
-    /// Returns up to `limit` files whose names hold words, best first, out of these (sorted) or of all. Of many thousands with
-    /// the same common words the newest count.
+    /// Returns up to `limit` files with names that match `words`, best first, from `among` (sorted) or from all. If many
+    /// thousands match the same common words, only the newest are considered.
     ///
     /// # Errors
     /// Those of SQLite.
@@ -89,7 +88,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the files one of whose names holds each of these words in a row, sorted.
+    /// Returns the files that have these words in a row in one of their names, sorted.
     ///
     /// # Errors
     /// Those of SQLite.
@@ -101,7 +100,7 @@ impl Catalog {
         let query = run.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" AND ");
         self.database.read(|db| {
             let mut files = Vec::new();
-            // A single word that the index does not take apart is a word of the index: no name has to be read.
+            // A word that the tokenizer does not split is a term of the index: no name has to be read.
             let is_exact = run.len() == 1 && query.len() == run[0].len() + 2;
             for file in rows(db, &query, None, |it| it.count >= PASSED_OVER)?.allowed {
                 if is_exact || raw_names(db, file)?.iter().any(|it| holds_run(it, &run)) {
@@ -113,7 +112,7 @@ impl Catalog {
         })
     }
 
-    /// Returns what is known of the insides of these files; files without any are left out.
+    /// Returns the inner names and dates of these files; files without any are omitted.
     ///
     /// # Errors
     /// Those of SQLite.
@@ -130,11 +129,11 @@ impl Catalog {
         })
     }
 
-    /// Takes up the names of the files whose names are not as they should be: those that an older vic has recorded, and those
-    /// of a large root that another has taken over. `goes_on` is asked in between.
+    /// Indexes the names of files with outdated rows: those recorded by an older vic, and those of a large root that
+    /// another took over. `goes_on` is called between batches; false stops the fill.
     ///
     /// # Errors
-    /// Those of SQLite; what is done stays done.
+    /// Those of SQLite; completed batches stay.
     pub fn fill_names(&self, goes_on: &dyn Fn() -> bool) -> Result<()> {
         while let Some(after) = self.meta_get(FILLED)?
             && goes_on()
@@ -145,7 +144,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops what the index of names still holds of names that are gone.
+    /// Merges the index of names, which drops the remains of deleted names.
     ///
     /// # Errors
     /// Those of SQLite.
@@ -157,7 +156,7 @@ impl Catalog {
     }
 }
 
-/// Takes up the names of the next files.
+/// Indexes the names of the next batch of files.
 fn fill(db: &Transaction<'_>, after: FileId) -> Result<(), Failed> {
     let mut statement = db.prepare_cached(
         "SELECT id, path, inner_names FROM files WHERE id > ?1 AND +deleted_ns IS NULL ORDER BY id LIMIT ?2",
@@ -177,12 +176,12 @@ fn fill(db: &Transaction<'_>, after: FileId) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Takes up the names of a new file.
+/// Indexes the names of a new file.
 pub(super) fn add(db: &Transaction<'_>, file: FileId, path: &[u8]) -> rusqlite::Result<()> {
     write(db, file, path, "", false)
 }
 
-/// Takes up the names of a file again: it, or what lies in it, is called otherwise.
+/// Reindexes the names of a file after it, or something in it, was renamed.
 pub(super) fn renew(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
     let sql = "SELECT path, inner_names FROM files WHERE id = ?1";
     let (path, inner): (Vec<u8>, Option<String>) =
@@ -190,8 +189,8 @@ pub(super) fn renew(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> 
     write(db, file, &path, inner.as_deref().unwrap_or_default(), true)
 }
 
-/// Takes up the names of files (sorted) again. Of many at once the transaction would hold up all others: they have their old
-/// names until [`Catalog::fill_names`] comes to them.
+/// Reindexes the names of files (sorted). A large batch would block other writers, so these files keep their old names
+/// until [`Catalog::fill_names`] reaches them.
 pub(super) fn renew_all(db: &Transaction<'_>, files: &[FileId]) -> rusqlite::Result<()> {
     let Some(first) = files.first().filter(|_| files.len() > FILLED_AT_ONCE as usize) else {
         return files.iter().try_for_each(|it| renew(db, *it));
@@ -202,7 +201,7 @@ pub(super) fn renew_all(db: &Transaction<'_>, files: &[FileId]) -> rusqlite::Res
     Ok(())
 }
 
-/// Forgets the names of a file that is removed.
+/// Removes the names of a deleted file.
 pub(super) fn remove(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE files SET inner_names = NULL WHERE id = ?1 AND inner_names IS NOT NULL")?
         .execute([file])?;
@@ -210,7 +209,7 @@ pub(super) fn remove(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// The names in a file as the catalog keeps them; none when there are none.
+/// Joins inner names as the catalog stores them; `None` when there are none.
 pub(super) fn joined(names: &[String]) -> Option<String> {
     let mut text = String::new();
     for name in names.iter().map(|it| it.replace(SEPARATOR, " ")) {
@@ -239,7 +238,7 @@ fn write(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_known:
     Ok(())
 }
 
-/// The words of names, each whole and in parts, with blanks between.
+/// Returns the words of names, each whole and in parts, separated by blanks.
 fn indexed(names: &str) -> String {
     let mut text = String::with_capacity(names.len() * 2);
     for word in name_words(names) {
@@ -251,10 +250,10 @@ fn indexed(names: &str) -> String {
     text
 }
 
-/// A string of the language in which the index is asked; several where the index takes a word apart (`1⁄2`), as it knows no
+/// Quotes a word for FTS5. Returns several strings where the tokenizer splits the word (`1⁄2`), since the index has no
 /// phrases.
 fn quoted(word: &str) -> String {
-    // The index takes letters in squares and circles for signs.
+    // The tokenizer treats letters in squares and circles as symbols.
     let is_apart = |it: char| !it.is_alphanumeric() || matches!(it, '\u{1f130}'..='\u{1f189}');
     let parts: Vec<String> = word.split(is_apart).filter(|it| !it.is_empty()).map(|it| format!("\"{it}\"")).collect();
     match parts.as_slice() {
@@ -264,7 +263,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What the index is asked for one word: it, with other endings, and in parts.
+/// Returns the FTS5 query of a word: the word itself, with other endings, and in parts.
 fn query(word: &NameWord) -> String {
     let mut ways = vec![quoted(&word.whole)];
     ways.extend(words::shorter(&word.whole).map(quoted));
@@ -276,15 +275,15 @@ fn query(word: &NameWord) -> String {
     format!("({})", ways.join(" OR "))
 }
 
-/// Files whose names match.
+/// Files that match a query.
 struct Matching {
-    /// Those that may be found, newest first, and no more than are of use.
+    /// The matches among the allowed files, newest first, truncated.
     allowed: Vec<FileId>,
-    /// How many there are, as far as was counted.
+    /// Number of all matches counted.
     count: usize,
 }
 
-/// Looks through the files whose names match until it is enough.
+/// Collects the files that match a query until `is_enough` returns true.
 fn rows(
     db: &Transaction<'_>,
     query: &str,
@@ -307,7 +306,7 @@ fn rows(
     Ok(found)
 }
 
-/// The weight of each word, and the files to compare. Files that may not be found count nowhere.
+/// Returns the weight of each word, and the files to compare. Files outside `among` do not count.
 fn candidates(
     db: &Transaction<'_>,
     words: &[NameWord],
@@ -319,7 +318,7 @@ fn candidates(
     let is_known = |it: &Matching| it.allowed.len() >= COUNTED || it.count >= PASSED_OVER;
     for word in words {
         let mut matching = rows(db, &query(word), among, is_known)?;
-        // Last, because the index gathers all that begin so before it gives the first.
+        // The prefix search comes last, because FTS5 collects all matches of a prefix before it returns the first.
         let whole = quoted(&word.whole);
         if matching.allowed.is_empty() && words::may_begin(&word.whole) && whole.ends_with('"') {
             matching = rows(db, &format!("{whole}*"), among, is_known)?;
@@ -340,23 +339,23 @@ fn candidates(
     Ok((weights, rare.into_iter().collect()))
 }
 
-/// What a word counts that so many of all files have in their names.
+/// Returns the inverse document frequency of a word that occurs in `files` of `all` files.
 fn weight(files: usize, all: usize) -> f32 {
     (all.max(1) as f32 / (files as f32).max(0.5)).ln_1p()
 }
 
-/// What each word counts among the files that were compared.
+/// Returns the weight of each word among the files that were compared.
 fn weights_among(compared: &[Compared], words: usize, all: usize) -> Vec<f32> {
     let files = |at: usize| compared.iter().filter(|it| it.likeness[at] > 0.0).count();
     (0..words).map(|at| weight(files(at), all)).collect()
 }
 
-/// How the names of a file are like the words.
+/// Similarity of the names of a file to the words.
 struct Compared {
     file_id: FileId,
-    /// Of each word, 0 to 1.
+    /// For each word, 0 to 1.
     likeness: Vec<f32>,
-    /// The part of the file's own name that is asked for.
+    /// Fraction of the words in the file's own name that the question contains.
     asked: f32,
 }
 
@@ -369,7 +368,7 @@ impl Compared {
     }
 }
 
-/// Compares the names of a file with the words; none when they hold none.
+/// Compares the names of a file with the words; `None` when none matches.
 fn compare(db: &Transaction<'_>, file_id: FileId, words: &[NameWord]) -> rusqlite::Result<Option<Compared>> {
     let sql = "SELECT own, folders, inside FROM names WHERE rowid = ?1";
     let mut statement = db.prepare_cached(sql)?;
@@ -391,7 +390,7 @@ fn sorted<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r str>>
     Ok(words)
 }
 
-/// The names of a file as they are written: folders, its own, what lies in it.
+/// Returns the original names of a file: folders, its own, inner names.
 fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT path, inner_names FROM files WHERE id = ?1 AND deleted_ns IS NULL";
     let row = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<String>>(1)?));
@@ -402,7 +401,7 @@ fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>
     Ok(path.split('/').chain(inner.unwrap_or_default().split(SEPARATOR)).map(String::from).collect())
 }
 
-/// Says whether a name holds these words in a row, as they are or in parts.
+/// Returns whether a name contains these words in a row, whole or as parts.
 fn holds_run(name: &str, run: &[String]) -> bool {
     let words = name_words(name);
     let whole: Vec<&str> = words.iter().map(|it| it.whole.as_str()).collect();

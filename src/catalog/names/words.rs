@@ -1,27 +1,27 @@
-//! Names as words: split where people see words, and folded so that `Übersicht`, `übersicht` and `ubersicht` are one. Pure.
+//! Splits names into words and folds them, so that `Übersicht`, `übersicht` and `ubersicht` are equal. Pure.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Characters of a word that count: a name has at most 255 bytes.
+/// Characters of a word that are kept: a file name has at most 255 bytes.
 const MOST_CHARS: usize = 255;
 
 /// A run of letters and digits, lower case and without accents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameWord {
-    /// All of it: `winterledger2024` of `WinterLedger2024`.
+    /// The whole run: `winterledger2024` of `WinterLedger2024`.
     pub whole: String,
-    /// The words in it, where there is more than one: `winter`, `ledger`, `2024`. Of scripts without blanks, each two
-    /// neighbouring characters.
+    /// The words in it, if there are several: `winter`, `ledger`, `2024`. In scripts without blanks, every pair of adjacent
+    /// characters.
     pub parts: Vec<String>,
 }
 
-/// What a character is, as far as words end between two of them.
+/// Character class; a word boundary lies between two classes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Digit,
     Upper,
     Letter,
-    /// Of a script that sets no blanks between words.
+    /// Of a script without blanks between words.
     Unspaced,
 }
 
@@ -32,7 +32,7 @@ pub fn name_words(text: &str) -> Vec<NameWord> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(word).collect()
 }
 
-/// Brings a word into the form of [`NameWord::whole`].
+/// Folds a word to the form of [`NameWord::whole`].
 pub(super) fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for it in text.nfkd().filter(|it| !is_accent(*it)).flat_map(char::to_lowercase).filter(|it| !is_accent(*it)) {
@@ -51,14 +51,14 @@ pub(super) fn folded(text: &str) -> String {
     folded.nfc().collect()
 }
 
-/// Accents, which stand behind their letters once these are taken apart.
+/// Returns whether a character is a combining accent, as decomposition leaves them behind their letters.
 fn is_accent(it: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&it)
 }
 
 fn class(it: char) -> Class {
     let code = u32::from(it);
-    // Thai to Khmer, kana, ideographs, and those of the planes above.
+    // Thai to Khmer, kana, ideographs, and ideographs of planes 2 and 3.
     let unspaced = matches!(code, 0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff
         | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff);
     if it.is_numeric() {
@@ -95,7 +95,7 @@ fn word(run: &str) -> NameWord {
     NameWord { whole, parts }
 }
 
-/// Says whether a word begins at a character other than the first.
+/// Returns whether a word begins at a character other than the first.
 fn is_boundary(chars: &[char], at: usize) -> bool {
     let (before, here) = (class(chars[at - 1]), class(chars[at]));
     // `PDFReport` is `PDF` and `Report`.
@@ -107,8 +107,8 @@ fn is_boundary(chars: &[char], at: usize) -> bool {
     }
 }
 
-/// Returns how well one of these words, sorted, is the word that is looked for: 1 when it is, also with another ending; less
-/// when it only begins like it; 0 when none does.
+/// Returns how well the best of these words (sorted) matches `wanted`: 1 for the same word, also with another ending; less
+/// for a word that only begins with it; 0 for no match.
 pub(super) fn likeness(wanted: &NameWord, words: &[&str]) -> f32 {
     let whole = closeness(&wanted.whole, words);
     if whole >= 1.0 || wanted.parts.len() < 2 {
@@ -119,9 +119,9 @@ pub(super) fn likeness(wanted: &NameWord, words: &[&str]) -> f32 {
 }
 
 fn closeness(wanted: &str, words: &[&str]) -> f32 {
-    /// A word that only begins like the one that is looked for.
+    /// Similarity of a word that only begins with the wanted one.
     const BEGINNING: f32 = 0.7;
-    /// Letters of an ending.
+    /// Longest ending, in letters.
     const ENDING: usize = 2;
     if words.binary_search(&wanted).is_ok() || shorter(wanted).any(|it| words.binary_search(&it).is_ok()) {
         return 1.0;
@@ -134,18 +134,18 @@ fn closeness(wanted: &str, words: &[&str]) -> f32 {
     }
 }
 
-/// Says whether a word is long enough to be the beginning of others.
+/// Returns whether a word is long enough for a prefix search.
 pub(super) fn may_begin(word: &str) -> bool {
     word.len() >= 4 && !word.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// The word with the endings that are most often put to one.
+/// Returns the word with the most frequent endings appended.
 pub(super) fn longer(word: &str) -> impl Iterator<Item = String> {
     let is_plain = word.len() >= 3 && word.bytes().all(|it| it.is_ascii_lowercase());
     ["s", "es", "n", "en", "e", "er"].into_iter().filter(move |_| is_plain).map(move |it| format!("{word}{it}"))
 }
 
-/// The word without its ending of one or two letters: `ledger` of `ledgers`.
+/// Returns the word without an ending of one or two letters: `ledger` of `ledgers`.
 pub(super) fn shorter(word: &str) -> impl Iterator<Item = &str> {
     let is_plain = word.bytes().all(|it| it.is_ascii_lowercase());
     (1..=2).filter(move |it| is_plain && word.len() >= 4 + it).map(|it| &word[..word.len() - it])
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_split_where_people_see_words() {
+    fn name_is_split_at_case_digits_and_separators() {
         check("tariff-register_omega.txt", &["tariff", "register", "omega", "txt"]);
         check("WinterLedger2024", &["winterledger2024", "winter", "ledger", "2024"]);
         check("PDFReport", &["pdfreport", "pdf", "report"]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn accents_case_and_composition_make_no_other_word() {
+    fn accents_case_and_composition_are_folded() {
         for (name, word) in [
             ("Übersicht", "ubersicht"),
             ("U\u{308}bersicht", "ubersicht"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_make_no_other_word_and_beginnings_count_less() {
+    fn endings_match_fully_and_prefixes_less() {
         let like = |wanted: &str, words: &[&str]| likeness(&name_words(wanted)[0], words);
         assert_eq!(like("ledgers", &["ledger", "winter"]), 1.0);
         assert_eq!(like("ledger", &["ledgers"]), 1.0);

@@ -1,4 +1,4 @@
-//! The rows of files that a walk or an event changes.
+//! Updates of file rows by a walk or an event.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -50,29 +50,29 @@ impl Known {
         })
     }
 
-    /// Says whether there is something to lose, and more than by losing the row that would take its place: also of a file
-    /// that is pending, what was read of it before is found.
+    /// Returns whether this row has more indexed text to lose than the row that would replace it. A pending file counts as
+    /// well: its old text is still found.
     pub(super) fn answers_rather_than(&self, other: &Known) -> bool {
         self.is_indexed || (self.chunks > 0 && other.is_unread())
     }
 
-    /// Says whether nothing was ever read of it.
+    /// Returns whether no text of it was ever indexed.
     pub(super) fn is_unread(&self) -> bool {
         !self.is_indexed && self.chunks == 0
     }
 
-    /// Says whether there is nothing to write of it.
+    /// Returns whether nothing has to be written for it.
     pub(super) fn is_as_it_was(&self, found: &FoundFile) -> bool {
         self.change(found) == Change::Nothing && self.device == signed(found.device)
     }
 
-    /// Says whether only the number of its file system is another, as after some restarts.
+    /// Returns whether only the device number differs, as after some restarts.
     pub(super) fn is_renumbered(&self, found: &FoundFile) -> bool {
         self.change(found) == Change::Nothing && self.device != signed(found.device)
     }
 
     fn change(&self, found: &FoundFile) -> Change {
-        // The device is left out: its number can differ after every mount.
+        // Without the device: its number can differ after every mount.
         let same = self.size == signed(found.size)
             && self.modified_ns == found.modified_ns
             && self.inode == signed(found.inode)
@@ -88,13 +88,13 @@ impl Known {
         }
     }
 
-    /// Says whether whoever could read it still can, as far as its own rights go.
+    /// Returns whether owner and mode are the same, so that the same users can read it.
     fn has_rights_of(&self, found: &FoundFile) -> bool {
         self.mode == found.mode && self.uid == found.uid
     }
 
-    /// Says whether it is this file, under another name. The number of an inode is used again, and unpacked files have the
-    /// times of their archive.
+    /// Returns whether it is this file under another name. Inode numbers are reused, and unpacked files have the times of
+    /// their archive, so the creation time is compared too.
     pub(super) fn is_moved_to(&self, found: &FoundFile) -> bool {
         let is_born_later = self.created_ns.zip(found.created_ns).is_some_and(|(one, other)| one != other);
         !is_born_later
@@ -108,13 +108,13 @@ impl Known {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// Other permissions or owner, say; there is nothing to read again.
+    /// Permissions or owner, for example; nothing has to be read again.
     Metadata,
-    /// Perhaps.
+    /// Possibly the content.
     Content,
 }
 
-/// Loads the file at a path and all files below it.
+/// Loads the row at a path and all rows below it, by path.
 pub(super) fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
     let mut known = HashMap::new();
     each(db, root_id, path, |row| {
@@ -123,7 +123,7 @@ pub(super) fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqli
     Ok(known)
 }
 
-/// Gives the file at a path and all files below it, in the order of the bytes of their paths.
+/// Passes the row at a path and all rows below it to `each`, in byte order of their paths.
 pub(super) fn each(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -131,7 +131,7 @@ pub(super) fn each(
     mut each: impl FnMut(Known),
 ) -> rusqlite::Result<()> {
     let itself = (!path.as_os_str().is_empty()).then(|| (bytes(path).to_vec(), [bytes(path), &[0]].concat()));
-    // Of one range of paths the index has the order. Of two, joined by OR, all rows would have to be sorted.
+    // The index yields one range of paths in order; two ranges joined by OR would need a sort of all rows.
     let mut statement = db.prepare_cached(&format!(
         "SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?2 AND f.path < ?3 \
          ORDER BY f.path"
@@ -152,8 +152,8 @@ pub(super) fn update(
     outcome: &mut ScanOutcome,
 ) -> Result<(), Failed> {
     match row.change(file) {
-        // Of a file that is as it was: the number of its device may be another after every mount, and has to be known to
-        // tell a mount that is away.
+        // Even for an unchanged file the row is written: its device number may have changed with a mount, and has to be
+        // known to detect an unmounted file system.
         Change::Nothing | Change::Metadata => {
             write_found(db, row.id, file)?;
             outcome.unchanged += 1;
@@ -166,8 +166,8 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Gives a row its new place, and the content a new look only when the walk's verdict, the extension or other rights say so:
-/// when it moves, its time of change says nothing.
+/// Moves a row to its new path. The content is read again only if the walk's verdict, the extension or the permissions
+/// changed: a move changes the status-change time, so that says nothing.
 pub(super) fn move_to(
     db: &Transaction<'_>,
     row: &Known,
@@ -192,7 +192,7 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
         .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
     names::renew(db, row.id)?;
-    // It may have been looked for at its old place just after it had moved.
+    // It may have failed because it was read at the old path just after the move.
     db.prepare_cached(
         "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
          WHERE id = ?1 AND state = 'failed' AND reason = ?2",
@@ -209,11 +209,11 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
     Ok(())
 }
 
-/// Makes a file pending, or skipped by the walk's verdict.
+/// Makes a file pending, or skipped if the walk says so.
 fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Failed> {
     if file.skip.is_some() && (row.skip.is_none() || row.chunks > 0) {
-        // Its chunks have to leave the store, and a tombstone is how the store hears of that: it may have some that were never
-        // marked, when vic was killed in between.
+        // A tombstone makes the store delete its chunks. The store may have unmarked chunks too, if vic was killed in
+        // between.
         bury(db, row.id)?;
         let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
         return Ok(insert(db, root_id, file, &mut ScanOutcome::default())?);
@@ -253,7 +253,7 @@ pub(super) fn insert(
 ) -> rusqlite::Result<()> {
     let (state, reason) = verdict(file);
     let ending = extension(&file.path);
-    // A path that was given twice is one file.
+    // A duplicate path is one file.
     let inserted = db
         .prepare_cached(
             "INSERT OR IGNORE INTO files (root_id, path, name, extension, size, modified_ns, changed_ns, created_ns, \
@@ -285,7 +285,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// State and reason of a file that was not read yet.
+/// Returns state and reason of a file that was not read yet.
 fn verdict(file: &FoundFile) -> (&'static str, Option<&'static str>) {
     match file.skip {
         Some(reason) => ("skipped", Some(reason.name())),

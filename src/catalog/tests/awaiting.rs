@@ -1,6 +1,6 @@
 use super::*;
 
-/// Has a file read, with so many chunks that wait.
+/// Indexes a file with so many chunks that wait for vectors.
 fn mark_awaiting(scene: &Scene, file: &str, awaiting: u32) {
     scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id(file)])).unwrap();
     let mark = IndexedMark { awaiting, chunks: 9, ..mark(&scene.record(file).unwrap()) };
@@ -13,7 +13,7 @@ fn age(scene: &Scene, file: &str, days: u64) {
 }
 
 #[test]
-fn recent_files_get_their_vectors_before_old_ones_and_small_before_large() {
+fn awaiting_orders_recent_then_small_files_first() {
     let scene = Scene::new(&["old-small", "recent-large", "recent-small", "old-large", "whole"]);
     for file in ["old-large", "recent-large"] {
         scene.write(file, &"a long text ".repeat(9));
@@ -36,7 +36,7 @@ fn recent_files_get_their_vectors_before_old_ones_and_small_before_large() {
 }
 
 #[test]
-fn a_file_waits_for_its_vectors_until_it_has_them_or_is_read_again() {
+fn file_awaits_vectors_until_embedded_or_requeued() {
     let scene = Scene::new(&["a", "b", "c"]);
     scene.scan();
     ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 2));
@@ -50,7 +50,7 @@ fn a_file_waits_for_its_vectors_until_it_has_them_or_is_read_again() {
 }
 
 #[test]
-fn vectors_of_a_file_that_is_to_be_read_again_do_not_say_that_it_was() {
+fn mark_vectors_leaves_requeued_file_pending() {
     let scene = Scene::new(&["a", "b", "c"]);
     scene.scan();
     ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 9));
@@ -59,13 +59,13 @@ fn vectors_of_a_file_that_is_to_be_read_again_do_not_say_that_it_was() {
     scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id("b")])).unwrap();
     assert_eq!(scene.catalog.mark_vectors(&marks).unwrap(), 1);
     assert_eq!((scene.state("a"), scene.state("b")), (FileState::Indexed, FileState::Pending));
-    assert_eq!(scene.catalog.awaiting(0).unwrap(), [scene.id("c")], "evidence came beside it");
-    assert_eq!(scene.catalog.awaiting_of(scene.id("b")).unwrap(), 9, "a copy of it waits as it does");
+    assert_eq!(scene.catalog.awaiting(0).unwrap(), [scene.id("c")], "its number of chunks changed meanwhile");
+    assert_eq!(scene.catalog.awaiting_of(scene.id("b")).unwrap(), 9, "a copy waits for as many vectors");
     assert_eq!(scene.catalog.all_untried(9).unwrap(), [scene.id("b")]);
 }
 
 #[test]
-fn a_file_whose_vectors_are_refused_waits_no_longer_and_one_that_changed_meanwhile_stays_as_it_is() {
+fn mark_refused_fails_unchanged_files_only() {
     let scene = Scene::new(&["a", "b", "c"]);
     scene.scan();
     ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 9));

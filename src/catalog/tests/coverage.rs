@@ -108,7 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn indexed_and_skipped_and_failed_and_pending_are_all_that_was_found(
+    fn coverage_states_sum_to_found(
         steps in prop::collection::vec(step(), 1..25),
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -133,11 +133,11 @@ proptest! {
 }
 
 #[test]
-fn a_name_that_a_walk_gives_twice_is_one_file() {
+fn duplicate_name_from_walk_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
     let root = catalog.add_root(dir.path()).unwrap();
-    // 4 and 9 share an inode: taken twice, 4 would look like a second name that 9 moved to.
+    // 4 and 9 share an inode: counted twice, 4 would look like a second name that 9 moved to.
     catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAREFUL).unwrap();
     catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAREFUL).unwrap();
     assert_eq!(catalog.coverage(None).unwrap().found, 1);

@@ -1,9 +1,9 @@
-//! How files are found by their names and their metadata.
+//! Selection of files by name and metadata.
 
 use super::*;
 
 #[test]
-fn what_lies_outside_a_scope_is_neither_found_nor_counted() {
+fn files_outside_scope_are_not_found_or_counted() {
     let scene = Scene::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
     let check = |filter: FileFilter, expected: &[&str]| assert_eq!(scene.names(&filter), expected, "{filter:?}");
     let scope = |folders: &[&str]| Scope::Folders(folders.iter().map(|it| scene.path(it)).collect());
@@ -50,7 +50,7 @@ fn filters_select_by_metadata() {
     let record = scene.record("img.png").unwrap();
     check(FileFilter { owner: Some(record.owner), ..any() }, &all);
     check(FileFilter { owner: Some(record.found.uid.to_string()), ..any() }, &all);
-    check(FileFilter { owner: Some("nobody-at-all".into()), ..any() }, &[]);
+    check(FileFilter { owner: Some("unknown-owner".into()), ..any() }, &[]);
     check(
         FileFilter { name_words: vec!["md".into(), String::new(), "MD".into()], ..any() },
         &["notes/budget.md", "notes/deep/plan.md"],
@@ -67,7 +67,7 @@ fn filters_select_by_metadata() {
 }
 
 #[test]
-fn a_search_gives_pages_newest_first_with_the_total() {
+fn search_returns_pages_newest_first_with_total() {
     let scene = Scene::new(&["a", "b", "c"]);
     for (name, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
         let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
@@ -83,7 +83,7 @@ fn a_search_gives_pages_newest_first_with_the_total() {
 }
 
 #[test]
-fn a_condition_over_a_hundred_thousand_files_takes_a_moment() {
+fn predicate_over_100000_files_is_fast() {
     let scene = Scene::new(&[]);
     let file = |number: u64| FoundFile {
         path: format!("folder-{}/file-{number}.{}", number % 100, if number.is_multiple_of(4) { "pdf" } else { "md" })
@@ -112,7 +112,7 @@ fn a_condition_over_a_hundred_thousand_files_takes_a_moment() {
     let quickest = runs.iter().map(|it| it.1).min().unwrap();
     println!("100,000 files sifted in {quickest:?}");
     assert!(runs.iter().all(|it| it.0 == 12_500), "{runs:?}");
-    // A tenth of a second is promised; without optimisation, on a busy machine, it may take some times that.
+    // The target is 0.1 s; an unoptimised build on a busy machine may take several times that.
     assert!(quickest.as_millis() < 500, "{quickest:?}");
     assert_eq!(scene.catalog.all_records(&any).unwrap().len(), 100_000);
 }

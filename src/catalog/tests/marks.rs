@@ -1,9 +1,9 @@
-//! What a mark says of a file, and when it is refused.
+//! Marks: what they record, and when they are refused.
 
 use super::*;
 
 #[test]
-fn a_mark_is_refused_when_the_file_changed_meanwhile() {
+fn mark_is_refused_after_file_changed() {
     let scene = Scene::new(&["a.txt"]);
     scene.scan();
     let read = mark(&scene.record("a.txt").unwrap());
@@ -17,7 +17,7 @@ fn a_mark_is_refused_when_the_file_changed_meanwhile() {
 }
 
 #[test]
-fn a_mark_is_refused_when_other_rights_another_inode_or_another_type_came_under_the_same_size_and_time() {
+fn mark_is_refused_after_mode_inode_or_type_changed() {
     let check = |change: &dyn Fn(&Scene), path: &str, marked: u64| {
         let scene = Scene::new(&["a.txt"]);
         scene.scan();
@@ -30,7 +30,7 @@ fn a_mark_is_refused_when_other_rights_another_inode_or_another_type_came_under_
         assert_eq!((now.id, now.found.size, now.found.modified_ns), (read.id, read.found.size, read.found.modified_ns));
         assert_eq!(AsRead::of(&read).is_true_of(&now), marked == 1, "{path}");
         assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), marked, "{path}");
-        // A second mark is of nobody who waits.
+        // A second mark is refused: the file is no longer pending.
         assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 0);
     };
     let rename = |scene: &Scene, to: &str| {
@@ -51,11 +51,11 @@ fn a_mark_is_refused_when_other_rights_another_inode_or_another_type_came_under_
     scene.scan();
     let read = scene.record("a.txt").unwrap();
     rename(&scene, "b.txt");
-    assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 1, "a name is none of that");
+    assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 1, "the path is not part of the stamp");
 }
 
 #[test]
-fn what_a_file_held_that_is_to_be_read_again_is_still_the_content_of_a_file() {
+fn without_file_keeps_hash_of_requeued_file() {
     let scene = Scene::indexed(&["a.txt", "b.txt"]);
     let hashes: std::collections::HashSet<ContentHash> =
         ["a.txt", "b.txt"].map(|it| scene.record(it).unwrap().hash.unwrap()).into_iter().collect();
@@ -73,7 +73,7 @@ fn what_a_file_held_that_is_to_be_read_again_is_still_the_content_of_a_file() {
 }
 
 #[test]
-fn a_file_that_ends_the_process_five_times_fails_and_is_tried_again_when_it_changes() {
+fn file_fails_after_five_tries_and_is_retried_on_change() {
     let scene = Scene::new(&["poison.txt", "good.txt"]);
     scene.scan();
     let id = scene.id("poison.txt");
@@ -97,12 +97,12 @@ fn a_file_that_ends_the_process_five_times_fails_and_is_tried_again_when_it_chan
 }
 
 #[test]
-fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restart_until_it_changes() {
+fn file_fails_after_two_strikes_until_it_changes() {
     let scene = Scene::new(&["hangs.pdf", "good.txt", "slow.pdf"]);
     scene.scan();
     let (hangs, slow) = (scene.id("hangs.pdf"), scene.id("slow.pdf"));
     let restart = || {
-        // In order, which forgives what was under way, and by a put off, which is none of the file's doing.
+        // An orderly shutdown clears the tries, and a requeue does not clear the strikes of a pending file.
         scene.catalog.clear_tries().unwrap();
         scene.catalog.requeue(&RequeueScope::Ids(vec![hangs, slow])).unwrap();
         scene.catalog.fail_struck().unwrap()
@@ -110,8 +110,8 @@ fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restar
     for id in [hangs, slow] {
         assert_eq!(scene.catalog.strike(id, 1).unwrap(), 1);
     }
-    assert_eq!((restart(), scene.catalog.next_pending(0, 10).unwrap().len()), (0, 3), "once may be bad luck");
-    // One that is done in the end was only slow.
+    assert_eq!((restart(), scene.catalog.next_pending(0, 10).unwrap().len()), (0, 3), "one strike may be bad luck");
+    // A file that is indexed in the end was only slow.
     scene.catalog.strike(slow, 1).unwrap();
     scene.catalog.mark_indexed(&[mark(&scene.record("slow.pdf").unwrap())]).unwrap();
     scene.catalog.requeue(&RequeueScope::Ids(vec![slow])).unwrap();
@@ -119,10 +119,10 @@ fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restar
     assert_eq!(restart(), 1);
     let record = scene.record("hangs.pdf").unwrap();
     assert_eq!((record.state, record.reason), (FileState::Failed, Some(Reason::WorkerCrash)));
-    // What was read of it before it changed answers no more.
+    // The chunks indexed before the change are orphans.
     assert_eq!((record.chunks, scene.catalog.orphan_ids(&[(hangs, 1)].into()).unwrap()), (0, vec![hangs]));
     assert_eq!(scene.catalog.next_pending(0, 10).unwrap().len(), 2);
-    // New readers, or a change of the file, give it all its tries again.
+    // New readers, or a change of the file, reset the strikes.
     scene.catalog.requeue(&RequeueScope::Failed(None)).unwrap();
     assert_eq!((restart(), scene.state("hangs.pdf")), (0, FileState::Pending));
     scene.catalog.strike(hangs, 2).unwrap();
@@ -133,7 +133,7 @@ fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restar
 }
 
 #[test]
-fn pictures_are_found_again_until_every_page_of_their_file_was_read() {
+fn pictures_are_listed_until_every_page_was_read() {
     let files = [
         ("a.pdf", FileKind::Pdf, "9 pages without a text layer", true),
         ("b.pdf", FileKind::Pdf, "2 pages read by OCR; 7 pages without a text layer", true),

@@ -1,9 +1,9 @@
-//! What moves: files keep their number and their state.
+//! Renames and moves: files keep their id and their state.
 
 use super::*;
 
 #[test]
-fn a_renamed_file_keeps_its_number_and_state() {
+fn renamed_file_keeps_id_and_state() {
     let scene = Scene::indexed(&["a.txt", "b.txt"]);
     let id = scene.id("a.txt");
     fs::create_dir(scene.path("sub")).unwrap();
@@ -16,24 +16,24 @@ fn a_renamed_file_keeps_its_number_and_state() {
 }
 
 #[test]
-fn a_file_that_moves_and_gets_other_rights_is_looked_at_again() {
+fn moved_file_with_new_permissions_is_pending() {
     use std::os::unix::fs::PermissionsExt;
     let scene = Scene::indexed(&["a.txt", "sub/b.txt", "sub/c.txt"]);
     let close = |path: &str| fs::set_permissions(scene.path(path), fs::Permissions::from_mode(0o200)).unwrap();
     fs::rename(scene.path("a.txt"), scene.path("moved.txt")).unwrap();
     close("moved.txt");
     assert_eq!(scene.scan().renamed, 1);
-    assert_eq!(scene.state("moved.txt"), FileState::Pending, "found by a walk");
+    assert_eq!(scene.state("moved.txt"), FileState::Pending, "detected by a walk");
     fs::rename(scene.path("sub"), scene.path("other")).unwrap();
     close("other/b.txt");
     scene.hear_of_move("sub", "other");
     scene.scan();
-    assert_eq!(scene.state("other/b.txt"), FileState::Pending, "heard of, and walked then");
+    assert_eq!(scene.state("other/b.txt"), FileState::Pending, "reported by the watcher, then walked");
     assert_eq!(scene.state("other/c.txt"), FileState::Indexed);
 }
 
 #[test]
-fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
+fn file_moved_during_walk_keeps_id_and_state() {
     let scene = Scene::indexed(&["a/one.md", "b/two.md"]);
     let before = scene.record("b/two.md");
     let look = |found: Vec<FoundFile>, look| {
@@ -41,7 +41,7 @@ fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
         let walked = Walked { root: scene.root.id, within: None, found, unreadable: &[], complete: true, left_out };
         scene.catalog.apply_walk(walked, CAREFUL, look).unwrap()
     };
-    // Its new folder was listed before it came, its old one after it had gone.
+    // The walk listed the new folder before the file came, and the old folder after it had left.
     let mut missed = scene.walk(None);
     missed.retain(|it| it.path != Path::new("b/two.md"));
     fs::rename(scene.path("b/two.md"), scene.path("a/two.md")).unwrap();
@@ -55,7 +55,7 @@ fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
 }
 
 #[test]
-fn a_hard_link_is_no_rename() {
+fn hard_link_is_not_a_rename() {
     let scene = Scene::indexed(&["a.txt"]);
     fs::hard_link(scene.path("a.txt"), scene.path("b.txt")).unwrap();
     assert_eq!(scene.scan_within(Some("b.txt")), outcome(1, 0, 0, 0, 0));
@@ -65,7 +65,7 @@ fn a_hard_link_is_no_rename() {
 }
 
 #[test]
-fn a_renamed_folder_of_many_files_keeps_them_all() {
+fn renamed_folder_keeps_all_files() {
     let files: Vec<String> = (0..500).map(|it| format!("old/{}/{it}.txt", it % 7)).collect();
     let scene = Scene::indexed(&files.iter().map(String::as_str).collect::<Vec<_>>());
     let ids = scene.catalog.select(&FileFilter::default()).unwrap();
@@ -80,7 +80,7 @@ fn a_renamed_folder_of_many_files_keeps_them_all() {
 }
 
 #[test]
-fn a_file_renamed_by_event_replaces_what_was_there_and_is_not_read_again() {
+fn rename_event_replaces_target_without_reindexing() {
     let scene = Scene::indexed(&["a.txt", "b.txt"]);
     let (id, old) = (scene.id("a.txt"), scene.id("b.txt"));
     fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
@@ -91,7 +91,7 @@ fn a_file_renamed_by_event_replaces_what_was_there_and_is_not_read_again() {
 }
 
 #[test]
-fn a_file_read_at_its_new_place_stays_when_the_move_is_heard_of_later() {
+fn late_rename_event_keeps_file_indexed_at_target() {
     let scene = Scene::indexed(&["a.txt"]);
     scene.write("a.txt", "saved and moved at once");
     fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
@@ -103,7 +103,7 @@ fn a_file_read_at_its_new_place_stays_when_the_move_is_heard_of_later() {
 }
 
 #[test]
-fn what_is_found_at_the_new_place_stays_found_also_while_it_is_read_again() {
+fn late_rename_event_keeps_requeued_target() {
     let scene = Scene::new(&["a.txt"]);
     scene.scan();
     fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
@@ -117,7 +117,7 @@ fn what_is_found_at_the_new_place_stays_found_also_while_it_is_read_again() {
 }
 
 #[test]
-fn a_file_that_is_saved_by_a_move_is_found_as_it_was_until_it_is_read_again() {
+fn save_by_rename_keeps_old_chunks_until_reindexed() {
     for is_known in [false, true] {
         let scene = Scene::indexed(&["a.txt"]);
         let id = scene.id("a.txt");
@@ -136,18 +136,18 @@ fn a_file_that_is_saved_by_a_move_is_found_as_it_was_until_it_is_read_again() {
 }
 
 #[test]
-fn a_file_that_moves_over_another_takes_its_place_although_that_was_looked_at_first() {
+fn rename_over_scanned_file_keeps_source_row() {
     let scene = Scene::indexed(&["new.txt", "old.txt"]);
     let id = scene.id("new.txt");
     fs::rename(scene.path("new.txt"), scene.path("old.txt")).unwrap();
     scene.scan_within(Some("old.txt"));
-    assert_eq!(scene.state("old.txt"), FileState::Pending, "what was read of it is another text");
+    assert_eq!(scene.state("old.txt"), FileState::Pending, "its indexed text is outdated");
     scene.hear_of_move("new.txt", "old.txt");
     assert_eq!((scene.id("old.txt"), scene.state("old.txt")), (id, FileState::Indexed));
 }
 
 #[test]
-fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
+fn io_failure_is_retried_after_move() {
     let scene = Scene::new(&["a.txt", "b.txt"]);
     scene.scan();
     for (file, reason) in [("a.txt", Reason::Io), ("b.txt", Reason::WorkerCrash)] {
@@ -172,7 +172,7 @@ fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
 }
 
 #[test]
-fn names_that_sort_between_a_folder_and_what_lies_in_it_are_told_apart_in_one_walk() {
+fn names_sorting_between_folder_and_its_files_are_distinct() {
     let scene = Scene::indexed(&["D.txt", "d-2/c.txt", "d.txt", "d/a.txt", "d/a/b.txt", "d0", "é.txt"]);
     let moved = scene.id("d-2/c.txt");
     scene.write("d.txt", "another text");
@@ -188,7 +188,7 @@ fn names_that_sort_between_a_folder_and_what_lies_in_it_are_told_apart_in_one_wa
 }
 
 #[test]
-fn a_file_that_got_the_inode_and_the_times_of_another_has_not_moved() {
+fn reused_inode_is_not_a_move() {
     for (later, expected) in [(0, outcome(0, 0, 0, 1, 0)), (1, outcome(1, 0, 0, 0, 1))] {
         let scene = Scene::indexed(&["a.txt"]);
         let mut found = scene.walk(None);

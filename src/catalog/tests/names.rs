@@ -1,9 +1,9 @@
-//! How files are found by their names and by those of what lies in them.
+//! Search by the names of files and by names inside them.
 
 use super::*;
 
 impl Scene {
-    /// The files whose names hold words, best first.
+    /// Returns the files with names that match a question, best first.
     fn called(&self, question: &str) -> Vec<String> {
         self.called_among(question, None)
     }
@@ -22,7 +22,7 @@ impl Scene {
         records.iter().map(|it| it.found.path.to_string_lossy().into()).collect()
     }
 
-    /// Has a file read, with these names in it.
+    /// Indexes a file that contains these names.
     fn read(&self, file: &str, names: &[&str]) {
         let contents = Contents { names: names.iter().map(|it| (*it).into()).collect(), sent_ns: None };
         let mark = IndexedMark { contents, ..mark(&self.record(file).unwrap()) };
@@ -31,7 +31,7 @@ impl Scene {
 }
 
 #[test]
-fn files_are_found_by_the_words_of_their_names_those_with_rare_ones_first() {
+fn name_search_ranks_rare_words_first() {
     let files = ["tariff-register-omega.txt", "tariff-register-2.txt", "tariff-3.txt", "winter ledger.txt", "note.txt"];
     let scene = Scene::indexed(&files);
     assert_eq!(scene.called("omega")[0], "tariff-register-omega.txt");
@@ -45,7 +45,7 @@ fn files_are_found_by_the_words_of_their_names_those_with_rare_ones_first() {
 }
 
 #[test]
-fn names_match_across_case_accents_and_joints() {
+fn name_search_ignores_case_accents_and_joints() {
     let files = [
         "\u{dc}bersicht.md",
         "u\u{308}bung.md",
@@ -68,7 +68,7 @@ fn names_match_across_case_accents_and_joints() {
 }
 
 #[test]
-fn what_lies_in_a_file_is_a_name_of_it_as_long_as_it_lies_there() {
+fn inner_names_are_searchable_until_file_changes() {
     let scene = Scene::new(&["mail.eml", "photos.zip"]);
     scene.scan();
     scene.read("mail.eml", &["pump-plan.pdf", "a\nb.txt"]);
@@ -80,7 +80,7 @@ fn what_lies_in_a_file_is_a_name_of_it_as_long_as_it_lies_there() {
     assert_eq!(contents[&mail].names, ["pump-plan.pdf", "a b.txt"]);
     let with = FileFilter { with_inner_names: true, ..FileFilter::default() };
     assert_eq!(scene.names(&with), ["mail.eml", "photos.zip"]);
-    // Read again, it holds something else; and nothing once it is removed.
+    // After a reindex the file has other inner names; a removed file has none.
     scene.catalog.requeue(&RequeueScope::All).unwrap();
     scene.read("mail.eml", &["valve.pdf"]);
     assert!(scene.called("pump plan").is_empty());
@@ -93,12 +93,12 @@ fn what_lies_in_a_file_is_a_name_of_it_as_long_as_it_lies_there() {
 }
 
 #[test]
-fn names_follow_new_renamed_and_removed_files() {
+fn name_index_follows_new_renamed_and_removed_files() {
     let scene = Scene::indexed(&["heron.md", "old/pike.md", "old/perch.md"]);
     scene.write("heron 2.md", "new");
     scene.scan();
     assert_eq!(scene.called("heron").len(), 2);
-    // As the watcher hears of it: a file, and a folder.
+    // By events of the watcher: a file, and a folder.
     let rename = |from: &str, to: &str| {
         fs::rename(scene.path(from), scene.path(to)).unwrap();
         scene.catalog.rename_trees(scene.root.id, &[(from.into(), to.into())], &|_| None).unwrap();
@@ -110,13 +110,13 @@ fn names_follow_new_renamed_and_removed_files() {
         (vec!["heron 2.md".into()], vec!["bittern.md".into()])
     );
     assert_eq!((scene.called("pike"), scene.called("old")), (vec!["new/pike.md".to_string()], vec![]));
-    // As a walk finds it.
+    // By a walk.
     fs::rename(scene.path("new/perch.md"), scene.path("new/tench.md")).unwrap();
     fs::remove_file(scene.path("heron 2.md")).unwrap();
     scene.scan();
     assert_eq!((scene.called("perch"), scene.called("heron")), (vec![], Vec::<String>::new()));
     assert_eq!(scene.called("tench"), ["new/tench.md"]);
-    // Its root becomes part of another, and all are removed.
+    // Another root takes over the root, and then every root is removed.
     scene.catalog.add_root(scene.dir.path()).unwrap();
     assert_eq!(scene.called("root tench")[0], "root/new/tench.md");
     while let Some(root) = scene.catalog.roots().unwrap().pop() {
@@ -126,7 +126,7 @@ fn names_follow_new_renamed_and_removed_files() {
 }
 
 #[test]
-fn a_phrase_stands_in_one_name_word_for_word() {
+fn name_phrase_matches_one_name_in_order() {
     let scene = Scene::indexed(&["tariff-register-omega.txt", "register/tariff.txt", "TariffRegister.md"]);
     assert_eq!(scene.holding(&["tariff", "register"]), ["TariffRegister.md", "tariff-register-omega.txt"]);
     assert_eq!(scene.holding(&["OMEGA"]), ["tariff-register-omega.txt"]);
@@ -134,10 +134,10 @@ fn a_phrase_stands_in_one_name_word_for_word() {
 }
 
 #[test]
-fn files_that_may_not_be_found_take_no_place_of_those_that_may_however_many_they_are() {
+fn disallowed_files_do_not_displace_allowed_ones() {
     let scene = Scene::new(&["old/IMG_of_herons.png"]);
     scene.scan();
-    // More than are common, and all of them newer.
+    // More matches than the limit of common words, and all of them newer.
     (0..6_050).for_each(|it| scene.write(&format!("IMG_{it}.png"), "a picture"));
     scene.scan();
     let only = [scene.id("old/IMG_of_herons.png")];
@@ -147,14 +147,14 @@ fn files_that_may_not_be_found_take_no_place_of_those_that_may_however_many_they
     assert_eq!(scene.called_among("herons img", Some(&many))[0], "old/IMG_of_herons.png");
     assert_eq!(scene.called("img herons")[0], "old/IMG_of_herons.png");
     assert_eq!(scene.called("img").len(), 9);
-    // Nor do they decide which words are rare: `img` is, among those that may be found.
+    // Nor do they affect the weights: `img` is rare among the allowed files.
     let share =
         |words: &str, among: &[FileId]| scene.catalog.named(&name_words(words), Some(among), 9).unwrap()[0].share;
     assert!((share("img zebra", &only) - share("herons zebra", &only)).abs() < 1e-6);
 }
 
 #[test]
-fn a_catalog_of_an_older_vic_has_its_names_taken_up_and_reads_again_what_may_hold_some() {
+fn upgrade_fills_names_and_requeues_containers() {
     let scene = Scene::new(&["heron.md", "mail.eml", "sheet.xlsx"]);
     scene.scan();
     for file in ["mail.eml", "sheet.xlsx"] {
@@ -167,7 +167,7 @@ fn a_catalog_of_an_older_vic_has_its_names_taken_up_and_reads_again_what_may_hol
     let back = "DROP TABLE names; ALTER TABLE files DROP COLUMN inner_names; ALTER TABLE files DROP COLUMN mail_first_ns; \
                 ALTER TABLE files DROP COLUMN mail_last_ns; PRAGMA user_version = 4;";
     old.execute_batch(back).unwrap();
-    // What later formats added elsewhere, where they have.
+    // Columns of later formats, where they exist.
     old.execute_batch("ALTER TABLE roots DROP COLUMN above").ok();
     drop(old);
     let scene = Scene { catalog: Catalog::open(&path).unwrap(), ..scene };
@@ -176,7 +176,7 @@ fn a_catalog_of_an_older_vic_has_its_names_taken_up_and_reads_again_what_may_hol
         ["heron.md", "mail.eml", "sheet.xlsx"].map(|it| scene.state(it) == FileState::Pending),
         [false, true, true]
     );
-    // One is renamed before it is its turn.
+    // One file is renamed before the fill reaches it.
     fs::rename(scene.path("heron.md"), scene.path("bittern.md")).unwrap();
     scene.hear_of_move("heron.md", "bittern.md");
     scene.catalog.fill_names(&|| false).unwrap();
@@ -190,7 +190,7 @@ fn a_catalog_of_an_older_vic_has_its_names_taken_up_and_reads_again_what_may_hol
 }
 
 #[test]
-fn a_large_root_that_becomes_part_of_another_is_found_by_its_new_folders_in_a_while() {
+fn large_adopted_root_is_reindexed_by_fill_names() {
     let scene = Scene::new(&[]);
     (0..2_100).for_each(|it| scene.write(&format!("img-{it}.png"), "a picture"));
     scene.scan();
@@ -203,7 +203,7 @@ fn a_large_root_that_becomes_part_of_another_is_found_by_its_new_folders_in_a_wh
 }
 
 #[test]
-fn a_mail_has_the_date_that_it_says_and_other_files_have_theirs() {
+fn mail_filter_uses_sent_date() {
     let scene = Scene::new(&["old.eml", "box.mbox", "plain.eml"]);
     scene.scan();
     for (file, sent_ns) in [("old.eml", Some((5, 5))), ("box.mbox", Some((2, 9))), ("plain.eml", None)] {

@@ -1,9 +1,9 @@
-//! What is gone, and what only seems to be.
+//! Removal of files: which vanished files are deleted, and which are kept.
 
 use super::*;
 
 #[test]
-fn a_removed_folder_takes_its_files_and_no_neighbour() {
+fn removed_folder_removes_only_its_files() {
     let scene = Scene::indexed(&["d/a.txt", "d/e/b.txt", "d.txt", "d-2/c.txt", "d0"]);
     fs::remove_dir_all(scene.path("d")).unwrap();
     assert_eq!(scene.scan_within(Some("d")), outcome(0, 0, 0, 0, 2));
@@ -15,7 +15,7 @@ fn a_removed_folder_takes_its_files_and_no_neighbour() {
 }
 
 #[test]
-fn nothing_is_removed_where_the_walk_did_not_look() {
+fn files_outside_walked_area_are_kept() {
     let scene = Scene::indexed(&["a.txt", "locked/b.txt", "locked/deep/c.txt", "locked-not/d.txt"]);
     let found = || scene.walk(Some("a.txt"));
     let locked = [PathBuf::from("locked")];
@@ -27,7 +27,7 @@ fn nothing_is_removed_where_the_walk_did_not_look() {
 }
 
 #[test]
-fn a_root_that_is_suddenly_empty_loses_nothing_and_says_so() {
+fn suddenly_empty_root_is_kept_and_reported() {
     let scene = Scene::indexed(&["a.txt"]);
     fs::rename(scene.path("a.txt"), scene.dir.path().join("aside")).unwrap();
     assert_eq!(scene.scan(), ScanOutcome::default());
@@ -41,7 +41,7 @@ fn a_root_that_is_suddenly_empty_loses_nothing_and_says_so() {
 }
 
 #[test]
-fn more_than_half_of_a_root_that_is_gone_at_once_stays_until_it_is_back_or_the_user_says_so() {
+fn loss_of_more_than_half_needs_confirmation() {
     let names: Vec<String> = (0..24).map(|it| format!("{}/{it}.txt", it % 3)).collect();
     let scene = Scene::indexed(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let count = || scene.catalog.coverage(None).unwrap().indexed;
@@ -55,7 +55,7 @@ fn more_than_half_of_a_root_that_is_gone_at_once_stays_until_it_is_back_or_the_u
         assert!(root().problem.contains(part), "{:?}", root());
     }
     fs::rename(scene.dir.path().join("0"), scene.path("0")).unwrap();
-    assert_eq!(scene.scan().removed, 8, "a third of the root is believed");
+    assert_eq!(scene.scan().removed, 8, "the removal of a third is accepted");
     assert!(root().available && root().problem.is_empty(), "{:?}", root());
     fs::remove_dir_all(scene.path("0")).unwrap();
     fs::remove_dir_all(scene.path("2")).unwrap();
@@ -65,7 +65,7 @@ fn more_than_half_of_a_root_that_is_gone_at_once_stays_until_it_is_back_or_the_u
 }
 
 #[test]
-fn a_folder_whose_end_was_seen_is_believed_whatever_its_share() {
+fn observed_folder_removal_is_accepted_at_any_share() {
     let names: Vec<String> = (0..30).map(|it| format!("d/{it}.txt")).chain(["a.txt".into()]).collect();
     let scene = Scene::indexed(&names.iter().map(String::as_str).collect::<Vec<_>>());
     fs::remove_dir_all(scene.path("d")).unwrap();
@@ -73,7 +73,7 @@ fn a_folder_whose_end_was_seen_is_believed_whatever_its_share() {
 }
 
 #[test]
-fn files_of_a_file_system_that_is_not_mounted_stay() {
+fn files_of_unmounted_file_system_are_kept() {
     let scene = Scene::indexed(&["a.txt", "m/b.txt", "m/c.txt", "d.txt"]);
     fs::remove_dir_all(scene.path("m")).unwrap();
     fs::remove_file(scene.path("d.txt")).unwrap();
@@ -89,7 +89,7 @@ fn files_of_a_file_system_that_is_not_mounted_stay() {
 }
 
 #[test]
-fn a_file_that_is_gone_is_removed_although_its_file_system_has_another_number_now() {
+fn missing_file_is_removed_after_device_number_changed() {
     let scene = Scene::indexed(&["a.txt", "b.txt", "c.txt"]);
     fs::remove_file(scene.path("b.txt")).unwrap();
     let mut found = scene.walk(None);
@@ -102,8 +102,8 @@ fn a_file_that_is_gone_is_removed_although_its_file_system_has_another_number_no
 }
 
 #[test]
-fn what_was_stored_and_never_marked_is_to_leave_the_store_with_its_file() {
-    // Stored, and vic was killed before the catalog heard of it.
+fn stored_but_unmarked_file_becomes_tombstone() {
+    // The store had committed the chunks when vic was killed before it marked the files.
     let scene = Scene::new(&["a.txt", "b.txt"]);
     scene.scan();
     let emptied = scene.id("a.txt");

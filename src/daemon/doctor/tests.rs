@@ -71,7 +71,7 @@ async fn damaged_key_table_is_reported_and_kept() {
     for fix in [false, true] {
         let told = check(fix).await;
         assert_eq!(told.health, Health::Problem);
-        assert!(told.finding.contains("keys.json") && told.cure.unwrap().contains("mend it"));
+        assert!(told.finding.contains("keys.json") && told.cure.unwrap().contains("fix it"));
         assert_eq!(std::fs::read_to_string(config.keys_path()).unwrap(), "[{");
     }
 }

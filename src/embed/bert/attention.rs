@@ -1,9 +1,9 @@
 //! Self-attention over one text.
 //!
-//! Queries, keys and values are bytes with a step for each token and head. For a tile of queries and one head, all
-//! products with the keys are made, turned into shares, and multiplied with the values: nothing larger than a tile times
-//! the length of the text is ever in memory. The step of a value is part of the share that it gets, which keeps the shares
-//! exact where they matter: tokens that draw much attention and have little to say do not drown the others.
+//! Queries, keys and values are bytes with a quantisation step per token and head. For a tile of queries and one head,
+//! the code computes all products with the keys, converts them to attention weights (shares), and multiplies those with
+//! the values. No buffer is larger than a tile times the text length. The step of a value is folded into its share
+//! before quantisation, so that tokens with high attention but small values do not cost the others precision.
 
 use std::ops::Range;
 
@@ -12,33 +12,33 @@ use crate::embed::bert::kernels::{
 };
 use crate::embed::bert::linear::Linear;
 
-/// A query of nothing but what every query of bytes has too much in each number.
+/// A query that consists only of the offset of query bytes.
 const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];
 
-/// Numbers of the widest head.
+/// Width of the widest supported head.
 pub(super) const MAX_WIDTH: usize = 64;
 
-/// A step this small stands for a value of zeros, which has none.
+/// Minimum step: a value of zeros has step 0.
 const LEAST_STEP: f32 = 1e-12;
 
-/// The queries, keys and values of one text in one layer, and room to work.
+/// The queries, keys and values of one text in one layer, and scratch buffers.
 pub(super) struct Attention {
     kernels: &'static dyn Kernels,
     heads: usize,
-    /// Numbers of a head.
+    /// Width of a head.
     width: usize,
     tokens: usize,
     /// A row for each token.
     queries: Vec<u8>,
-    /// For each token and head, what a step is worth in binary logarithms.
+    /// For each token and head, the step of the query in binary logarithms.
     factors: Vec<f32>,
-    /// For each head, panels whose outputs are the tokens.
+    /// For each head, panels with the tokens as outputs.
     keys: Vec<Line>,
-    /// For each head, what belongs to the keys.
+    /// For each head, the parameters of the keys.
     columns: Vec<Keys>,
     /// A row for each token.
     values: Vec<u8>,
-    /// For each head, panels whose inputs are the tokens.
+    /// For each head, panels with the tokens as inputs.
     woven: Vec<Line>,
     key_row: Vec<u8>,
     steps: Vec<f32>,
@@ -66,7 +66,7 @@ impl Attention {
         }
     }
 
-    /// Makes room for a text. What an earlier text left is overwritten or, past the last token, gets no attention.
+    /// Resizes the buffers for a text. Data of an earlier text is overwritten or, past the last token, gets no attention.
     pub(super) fn fit(&mut self, tokens: usize) {
         self.tokens = tokens;
         let (hidden, across, down) = (self.heads * self.width, self.across(), self.down());
@@ -81,17 +81,17 @@ impl Attention {
         self.shares.resize(TILE * down, 0);
     }
 
-    /// Keys in whole panels.
+    /// Returns the number of keys, rounded up to whole panels.
     fn across(&self) -> usize {
         self.tokens.next_multiple_of(PANEL)
     }
 
-    /// Values in whole steps.
+    /// Returns the number of values, rounded up to whole steps.
     fn down(&self) -> usize {
         self.tokens.next_multiple_of(STEP)
     }
 
-    /// Takes the sums of one token out of the layer that makes queries, keys and values.
+    /// Quantises and stores the query, key and value sums of one token.
     pub(super) fn take(&mut self, token: usize, sums: &[i32], layer: &Linear, coding: Coding) {
         let (heads, width) = (self.heads, self.width);
         let row = token * heads * width..(token + 1) * heads * width;
@@ -120,7 +120,7 @@ impl Attention {
         }
     }
 
-    /// Prepares what needs all tokens.
+    /// Prepares keys and values once all tokens are stored.
     pub(super) fn gather(&mut self) {
         self.shift_keys();
         let (hidden, down) = (self.heads * self.width, self.down());
@@ -136,7 +136,7 @@ impl Attention {
         }
     }
 
-    /// Finds what the offset of the queries adds to the products with each key: the products with a query of offsets.
+    /// Computes what the query offset adds to the product with each key: the product with a query of offsets.
     fn shift_keys(&mut self) {
         let rows = Rows { data: &OFFSETS, stride: 0, count: 1, depth: self.width };
         let mut sums = [0; PANEL];
@@ -149,7 +149,7 @@ impl Attention {
         }
     }
 
-    /// Writes what the tokens of a tile attend to, a row for each.
+    /// Writes the attention output of a tile's tokens, one row each.
     pub(super) fn context(&mut self, tile: Range<usize>, context: &mut [f32]) {
         let (hidden, width, across, down) = (self.heads * self.width, self.width, self.across(), self.down());
         for head in 0..self.heads {
@@ -166,7 +166,7 @@ impl Attention {
         }
     }
 
-    /// Finds the shares of attention in one head of the tokens of a tile, and returns the factor of each.
+    /// Computes the attention shares of a tile's tokens in one head, and returns their dequantisation factors.
     fn share(&mut self, tile: Range<usize>, head: usize) -> [f32; TILE] {
         let (hidden, width, across, down) = (self.heads * self.width, self.width, self.across(), self.down());
         let queries = &self.queries[tile.start * hidden + head * width..];

@@ -1,13 +1,13 @@
-//! A linear layer whose weights are bytes, laid out for [`Kernels::dot`].
+//! A linear layer with 8-bit weights, laid out for [`Kernels::dot`].
 //!
 //! [`Kernels::dot`]: crate::embed::bert::kernels::Kernels::dot
 
 use crate::embed::bert::kernels::{LANES, Line, Outputs, PANEL, panel_lines, place};
 
-/// The largest weight in steps.
+/// The largest quantised weight.
 const LARGEST: f32 = 127.0;
 
-/// `y = W x + b`, one step for all weights of an output.
+/// `y = W x + b`, with one quantisation step per output.
 pub(super) struct Linear {
     inputs: usize,
     panels: Vec<Line>,
@@ -15,8 +15,8 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// Rounds the weights of a layer, given output by output, as the files have them. The number of inputs is a multiple
-    /// of [`STEP`](crate::embed::bert::kernels::STEP), that of outputs one of [`PANEL`].
+    /// Quantises the weights of a layer, given output by output, as in the model file. The number of inputs must be a
+    /// multiple of [`STEP`](crate::embed::bert::kernels::STEP), the number of outputs a multiple of [`PANEL`].
     pub(super) fn new(weights: &[f32], bias: &[f32]) -> Linear {
         let inputs = weights.len() / bias.len();
         let lines = panel_lines(inputs);
@@ -42,27 +42,27 @@ impl Linear {
         Linear { inputs, panels, outputs }
     }
 
-    /// Length of a row that goes in.
+    /// Returns the length of an input row.
     pub(super) fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Length of a row that comes out.
+    /// Returns the length of an output row.
     pub(super) fn width(&self) -> usize {
         self.outputs.len() * LANES
     }
 
-    /// The weights, panel by panel.
+    /// Returns the weights, panel by panel.
     pub(super) fn panels(&self) -> impl Iterator<Item = &[Line]> {
         self.panels.chunks_exact(panel_lines(self.inputs))
     }
 
-    /// What makes numbers of the sums.
+    /// Returns the scales and biases that dequantise the sums.
     pub(super) fn outputs(&self) -> &[Outputs] {
         &self.outputs
     }
 
-    /// Bytes in memory.
+    /// Returns the size in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(self.panels.as_slice()) + size_of_val(self.outputs.as_slice())
     }

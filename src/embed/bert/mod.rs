@@ -1,21 +1,21 @@
-//! vic's own encoder for models of the BERT family, on the processor, in 8 bit integers.
+//! vic's own encoder for BERT models: CPU only, with 8-bit integers.
 //!
-//! Why, when there is ONNX Runtime: this one knows that a text comes alone, so it needs no padding and no mask; it makes
-//! bytes with a scale for each token instead of one for all; and it leaves nothing between two products but one walk over
-//! the row. A text's vector depends on the text alone, to the last bit.
+//! Its advantages over ONNX Runtime: a run holds one text, so there is no padding and no mask; activations are
+//! quantised with a scale per token instead of one for all; between two products it makes a single pass over each row.
+//! The vector of a text depends on that text alone, bit for bit.
 //!
 //! ```text
 //!             embeddings
-//!                 |  norm: numbers, and the same as bytes
+//!                 |  norm: f32 rows and their bytes
 //!   +-> project (bytes x bytes) -> heads: queries, keys, values as bytes
-//!   |        attention: shares of each query over all keys, products with the values
+//!   |        attention: shares of each query over all keys, times the values
 //!   |   mix -> add_norm
 //!   +-- widen -> gelu -> narrow -> add_norm          once for each layer
 //! ```
 //!
-//! [`kernels`] is the arithmetic, [`linear`] and [`network`] the weights, [`attention`] and [`pass`] the flow. Start
-//! reading in [`pass`]. Models of another shape, and processors without the instructions, are left to ONNX Runtime: see
-//! [`Shape::obstacle`] and [`Processor::fastest`]. Nothing here reads a file.
+//! [`kernels`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and [`pass`] run the
+//! layers. Start reading at [`pass`]. Models of other shapes, and processors without the instructions, use ONNX
+//! Runtime: see [`Shape::obstacle`] and [`Processor::fastest`]. This module reads no files.
 
 mod attention;
 mod kernels;
@@ -29,20 +29,20 @@ mod tests;
 pub(crate) use network::{Network, Shape};
 pub(crate) use pass::Pass;
 
-/// Goes up with every change that moves vectors, so that old and new ones are never compared.
+/// Increment this with every change that alters vectors, so that old and new ones are never compared.
 pub(crate) const VERSION: u32 = 1;
 
-/// A kind of processor that the encoder can run on.
+/// The kernels for one kind of processor.
 #[derive(Clone, Copy)]
 pub(crate) struct Processor(&'static dyn kernels::Kernels);
 
 impl Processor {
-    /// Returns what this machine has, if it is fast here.
+    /// Returns the fast kernels, if this machine supports any.
     pub(crate) fn fastest() -> Option<Processor> {
         kernels::fastest().map(Processor)
     }
 
-    /// Returns what every machine has: slow, and what the fast ones are compared with.
+    /// Returns the portable kernels: slow, and the reference for the fast ones.
     pub(crate) fn plain() -> Processor {
         Processor(kernels::plain())
     }

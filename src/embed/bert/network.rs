@@ -1,4 +1,4 @@
-//! The layers of an encoder, with weights of 8 bits.
+//! The layers of an encoder, with 8-bit weights.
 
 use crate::embed::bert::attention::MAX_WIDTH;
 use crate::embed::bert::kernels::{LANES, Norm, PANEL};
@@ -7,7 +7,7 @@ use crate::embed::bert::linear::Linear;
 /// The encoder of one model, shared by all threads.
 pub(crate) struct Network {
     pub(super) shape: Shape,
-    /// Follows the embeddings.
+    /// Normalisation of the embeddings.
     pub(super) first: Vec<Norm>,
     pub(super) layers: Vec<Layer>,
 }
@@ -19,15 +19,15 @@ pub(crate) struct Shape {
     pub(crate) inner: usize,
     pub(crate) heads: usize,
     pub(crate) layers: usize,
-    /// Keeps the normalisation from dividing by zero.
+    /// Added to the variance to avoid division by zero.
     pub(crate) epsilon: f32,
 }
 
-/// One layer, in the order of the computation.
+/// One layer; fields are in the order of computation.
 pub(super) struct Layer {
-    /// Queries, keys and values.
+    /// Computes queries, keys and values.
     pub(super) project: Linear,
-    /// Mixes the heads.
+    /// Combines the heads.
     pub(super) mix: Linear,
     pub(super) attended: Vec<Norm>,
     pub(super) widen: Linear,
@@ -36,29 +36,24 @@ pub(super) struct Layer {
 }
 
 impl Shape {
-    /// Says what keeps an encoder of this shape from running here.
+    /// Returns why an encoder of this shape is unsupported, if it is.
     pub(crate) fn obstacle(&self) -> Option<String> {
-        // Rows are worked on in registers, and heads in panels.
+        // The kernels process rows in whole registers and heads in whole panels.
         let whole = |size: usize| size > 0 && size.is_multiple_of(4 * LANES);
         let width = self.hidden.checked_div(self.heads).unwrap_or(0);
         if !whole(self.hidden) || !whole(self.inner) {
-            return Some(format!(
-                "layers of {} and {} numbers are no multiples of {}",
-                self.hidden,
-                self.inner,
-                4 * LANES
-            ));
+            return Some(format!("layer widths {} and {} are not multiples of {}", self.hidden, self.inner, 4 * LANES));
         }
         if ![PANEL, MAX_WIDTH].contains(&width) || width * self.heads != self.hidden {
-            return Some(format!("heads of {width} numbers are neither {PANEL} nor {MAX_WIDTH} wide"));
+            return Some(format!("heads are {width} wide, not {PANEL} or {MAX_WIDTH}"));
         }
         None
     }
 }
 
 impl Network {
-    /// Reads an encoder. `tensor` returns the numbers of a tensor by its name in BERT's files and its shape; the first
-    /// that it cannot return ends the reading.
+    /// Reads an encoder. `tensor` returns the numbers of a tensor by its BERT name and shape; its first error ends the
+    /// reading.
     pub(crate) fn read<E>(
         shape: Shape,
         mut tensor: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
@@ -68,7 +63,7 @@ impl Network {
         Ok(Network { shape, first, layers })
     }
 
-    /// Bytes of the weights in memory.
+    /// Returns the size of the weights in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.layers.iter().flat_map(|it| [&it.project, &it.mix, &it.widen, &it.narrow]).map(Linear::bytes).sum()
     }

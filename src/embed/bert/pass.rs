@@ -1,8 +1,8 @@
-//! The forward pass: embeddings in, one vector for each token out.
+//! The forward pass: embeddings in, one vector per token out.
 //!
-//! One text at a time. Within a layer, queries, keys and values are made for the whole text; everything after them is done
-//! for one block of tokens after the other, so that what passes between the products stays in the caches. The products
-//! of a block go panel by panel: a panel of weights serves all tiles of the block before the next is touched.
+//! A pass runs one text. Each layer computes queries, keys and values for the whole text; everything after that runs
+//! block by block, so that intermediate results stay in the caches. The products of a block run panel by panel: one
+//! panel of weights serves all tiles of the block before the next panel is loaded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::embed::bert::kernels::{Coded, Coding, Kernels, Norm, Normal, PANEL, P
 use crate::embed::bert::linear::Linear;
 use crate::embed::bert::network::{Layer, Network};
 
-/// Tiles of a block: their rows and a panel fit into the first cache, their sums into the second.
+/// Tiles per block: their rows and a panel fit into the L1 cache, their sums into the L2 cache.
 const TILES: usize = 3;
 
-/// Room for one text on its way through a network. Each thread has its own.
+/// The state of one text in a forward pass. Each thread has its own.
 pub(crate) struct Pass {
     network: Arc<Network>,
     kernels: &'static dyn Kernels,
     attention: Attention,
-    /// The text: a row of numbers for each token.
+    /// The activations: one row per token.
     flow: Vec<f32>,
-    /// The same, as bytes.
+    /// The activations, quantised.
     coded: Vec<u8>,
     codings: Vec<Coding>,
     block: Block,
 }
 
-/// Room for what passes between the products of one block.
+/// Buffers for the intermediate results of one block.
 struct Block {
     kernels: &'static dyn Kernels,
     sums: Vec<i32>,
@@ -61,8 +61,8 @@ impl Pass {
         }
     }
 
-    /// Runs a text through the network. `fill` puts the embeddings of its tokens into the buffer, row by row; returned are
-    /// the rows that come out.
+    /// Runs a text through the network. `fill` writes the embeddings of its tokens into the buffer, row by row. Returns
+    /// the output rows.
     pub(crate) fn run<E>(&mut self, fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>) -> Result<&[f32], E> {
         fill(&mut self.flow)?;
         let network = self.network.clone();
@@ -91,7 +91,7 @@ impl Pass {
         Ok(&self.flow)
     }
 
-    /// Makes queries, keys and values of a block.
+    /// Computes queries, keys and values of a block.
     fn project(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
         let (layer, hidden) = (&layer.project, layer.project.inputs());
         let tokens = span(tiles);
@@ -101,7 +101,7 @@ impl Pass {
         }
     }
 
-    /// Lets the tokens of a block attend to all, mixes what they find, adds it and normalises.
+    /// Runs attention for the tokens of a block, combines the heads, adds the residual and normalises.
     fn attend(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
         let (block, hidden, tokens) = (&mut self.block, layer.mix.width(), span(tiles));
         for tile in tiles {
@@ -117,7 +117,7 @@ impl Pass {
         self.add_norm(&layer.mix, &layer.attended, tokens);
     }
 
-    /// The two products of a layer that look at each token alone.
+    /// Runs the feed-forward part of a layer, which processes each token alone.
     fn feed_forward(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
         let (block, tokens) = (&mut self.block, span(tiles));
         let (hidden, inner) = (layer.widen.inputs(), layer.widen.width());
@@ -133,7 +133,7 @@ impl Pass {
         self.add_norm(&layer.narrow, &layer.done, tokens);
     }
 
-    /// Adds the product at hand to the tokens of a block, normalises and codes them.
+    /// Adds the current product to the tokens of a block, normalises and quantises them.
     fn add_norm(&mut self, layer: &Linear, groups: &[Norm], tokens: Range<usize>) {
         let rows = tokens.start * layer.width()..tokens.end * layer.width();
         let sums = &self.block.sums[..rows.len()];
@@ -145,7 +145,7 @@ impl Pass {
 }
 
 impl Block {
-    /// Multiplies the rows of a block with the weights of a layer.
+    /// Multiplies the rows of a block by the weights of a layer.
     fn multiply(&mut self, layer: &Linear, rows: &[u8], tiles: &[Range<usize>]) {
         let (depth, width, first) = (layer.inputs(), layer.width(), span(tiles).start);
         for (panel, lines) in layer.panels().enumerate() {
@@ -158,13 +158,13 @@ impl Block {
     }
 }
 
-/// Cuts `tokens` into tiles that differ by one token at most: a small last one would cost nearly as much as a full one.
+/// Splits `tokens` into tiles that differ by at most one token: a small last tile would cost nearly as much as a full one.
 fn tiles(tokens: usize) -> Vec<Range<usize>> {
     let count = tokens.div_ceil(TILE);
     (0..count).map(|at| at * tokens / count..(at + 1) * tokens / count).collect()
 }
 
-/// The tokens of a few tiles that follow each other.
+/// Returns the token range of consecutive tiles.
 fn span(tiles: &[Range<usize>]) -> Range<usize> {
     tiles.first().map_or(0, |it| it.start)..tiles.last().map_or(0, |it| it.end)
 }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_cover_every_token_once_and_are_of_one_size() {
+    fn tiles_cover_tokens_once_with_equal_sizes() {
         for tokens in 1..600 {
             let tiles = tiles(tokens);
             assert_eq!((span(&tiles), tiles.iter().map(Range::len).sum()), (0..tokens, tokens));

@@ -1,4 +1,4 @@
-//! Whole networks of random weights, on every kind of processor that is at hand.
+//! Runs whole networks with random weights on all available kinds of processor.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const SHAPES: [Shape; 3] = [
     Shape { hidden: 192, inner: 320, heads: 6, layers: 3, epsilon: 1e-12 },
 ];
 
-/// A network whose layers keep numbers about as large as they are.
+/// A network with layers that preserve the magnitude of activations.
 fn network(shape: Shape, seed: u64) -> Arc<Network> {
     let mut random = Random::new(seed);
     let tensor = |name: &str, size: &[usize]| {
@@ -47,9 +47,9 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn every_processor_gives_the_same_rows() {
+fn fast_and_plain_kernels_give_same_rows() {
     let Some(fastest) = Processor::fastest() else {
-        println!("this processor has no kernels of its own");
+        println!("this processor has no fast kernels");
         return;
     };
     for shape in SHAPES {
@@ -67,7 +67,7 @@ fn every_processor_gives_the_same_rows() {
 }
 
 #[test]
-fn what_an_earlier_text_left_changes_no_bit() {
+fn pass_reuse_does_not_change_result() {
     for processor in [Some(Processor::plain()), Processor::fastest()].into_iter().flatten() {
         let shape = SHAPES[0];
         let network = network(shape, 2);
@@ -81,14 +81,14 @@ fn what_an_earlier_text_left_changes_no_bit() {
 }
 
 #[test]
-fn no_text_at_all_gives_no_rows() {
+fn empty_text_gives_no_rows() {
     let mut pass = Pass::new(network(SHAPES[0], 3), Processor::plain());
     assert!(run(&mut pass, &[]).is_empty());
 }
 
 #[test]
-fn the_order_of_the_other_tokens_does_not_matter_to_attention() {
-    // Without positions, a token sees the others as a set: swapping two of them swaps their rows and leaves the rest.
+fn attention_ignores_order_of_other_tokens() {
+    // Without positions, a token attends to the others as a set: swapping two tokens swaps their rows and keeps the rest.
     let shape = SHAPES[1];
     let mut pass = Pass::new(network(shape, 4), Processor::fastest().unwrap_or(Processor::plain()));
     let mut text = text(shape, 40, 4);
@@ -103,7 +103,7 @@ fn the_order_of_the_other_tokens_does_not_matter_to_attention() {
 }
 
 #[test]
-fn a_shape_that_does_not_fit_is_refused_with_its_reason() {
+fn unsupported_shape_is_refused_with_reason() {
     assert!(SHAPES.iter().all(|it| it.obstacle().is_none()));
     let refused = |shape: Shape, word: &str| assert!(shape.obstacle().is_some_and(|it| it.contains(word)), "{shape:?}");
     refused(Shape { hidden: 312, ..SHAPES[0] }, "312");

@@ -5,7 +5,7 @@ fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
 }
 
 #[test]
-fn text_stays_on_this_machine_unless_the_mode_says_otherwise() {
+fn remote_hosts_require_cloud_mode() {
     for mode in [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk] {
         for url in ["http://127.0.0.1:11434", "http://localhost:1", "http://[::1]:8080/v1", "http://127.8.9.1"] {
             assert_eq!(code(url, mode), None, "{url}");
@@ -18,7 +18,7 @@ fn text_stays_on_this_machine_unless_the_mode_says_otherwise() {
             "http://localhost.example.com",
             "http://127.0.0.1@example.com/",
             "http://10.0.0.1#127.0.0.1",
-            // The server of a cloud that tells its machines their secrets, by its three names.
+            // The cloud metadata service, which hands out credentials, by three of its names.
             "http://169.254.169.254/latest/meta-data",
             "http://2852039166/",
             "http://0xa9fea9fe/",
@@ -31,7 +31,7 @@ fn text_stays_on_this_machine_unless_the_mode_says_otherwise() {
 }
 
 #[test]
-fn questions_may_leave_in_both_cloud_modes_and_files_in_one() {
+fn cloud_modes_allow_their_purposes() {
     let url = "http://192.168.1.9:11434";
     for (mode, purpose, expected) in [
         (PrivacyMode::LocalOnly, Purpose::Reasoning, "cloud_reasoning_ok"),
@@ -45,27 +45,27 @@ fn questions_may_leave_in_both_cloud_modes_and_files_in_one() {
 }
 
 #[test]
-fn what_is_no_http_address_is_refused() {
+fn non_http_addresses_are_rejected() {
     for url in ["", "127.0.0.1:80", "file:///etc/passwd", "ftp://127.0.0.1/"] {
         assert_eq!(code(url, PrivacyMode::CloudEmbeddingOk), Some(ErrorCode::InvalidArgument), "{url}");
     }
 }
 
 #[test]
-fn downloads_are_encrypted_or_local() {
+fn downloads_require_https_or_local_host() {
     assert!(check_download("https://example.com/x").is_ok());
     assert!(check_download("http://127.0.0.1:9/x").is_ok());
     assert_eq!(check_download("http://example.com/x").unwrap_err().code, ErrorCode::PermissionDenied);
 }
 
-/// The records of one destination, newest first.
+/// Returns the records of one destination, newest first.
 fn logged(destination: &str) -> Vec<(u64, bool)> {
     let records = LOG.get().unwrap().list(1_000).unwrap();
     records.iter().filter(|it| it.destination == destination).map(|it| (it.bytes, it.allowed)).collect()
 }
 
 #[tokio::test]
-async fn what_goes_out_in_a_laxer_mode_and_what_is_refused_is_written_down() {
+async fn audit_log_records_cloud_requests_and_refusals() {
     use std::io::{Read, Write};
     let dir = tempfile::tempdir().unwrap().keep();
     keep_log(AuditLog::open(&dir.join("audit.sqlite")).unwrap());
@@ -88,8 +88,8 @@ async fn what_goes_out_in_a_laxer_mode_and_what_is_refused_is_written_down() {
 }
 
 #[tokio::test]
-async fn names_are_looked_up_elsewhere_and_not_for_ever() {
-    // What is not done at once is not done on this thread, the only one.
+async fn dns_lookups_run_off_thread_with_timeout() {
+    // Pending at the first poll: the lookup does not block this thread, the only one.
     let mut made = std::pin::pin!(client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
     assert!(futures::poll!(&mut made).is_pending());
     made.await.unwrap();
@@ -98,7 +98,7 @@ async fn names_are_looked_up_elsewhere_and_not_for_ever() {
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     };
-    // More than there are places: each is given up in its time, whether it had one or waited.
+    // More lookups than permits: each times out, whether it holds a permit or waits for one.
     let names = (0..9).map(|_| resolving(&remote, Duration::from_millis(50), silent));
     for refused in futures::future::join_all(names).await {
         assert_eq!(refused.unwrap_err().code, ErrorCode::Unavailable);
@@ -106,7 +106,7 @@ async fn names_are_looked_up_elsewhere_and_not_for_ever() {
     assert_eq!(resolving(&local, Duration::from_secs(20), || Ok(7)).await.unwrap(), 7);
 }
 
-/// For `localhost` and 127.0.0.1, signed by itself, until 2120.
+/// Self-signed certificate for `localhost` and 127.0.0.1, valid until 2120.
 const CERTIFICATE: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBZDCCAQqgAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
@@ -120,7 +120,7 @@ i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
 -----END CERTIFICATE-----
 ";
 
-/// Its private key, which protects nothing but this test.
+/// Its private key, used only in this test.
 const PRIVATE: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
@@ -129,7 +129,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 -----END PRIVATE KEY-----
 ";
 
-/// A server that shows the certificate; gives its address.
+/// Starts a server with this certificate and returns its address.
 async fn with_certificate() -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::rustls::ServerConfig;
@@ -150,7 +150,7 @@ async fn with_certificate() -> String {
     let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // One that does not trust us goes away.
+            // A client that rejects the certificate disconnects.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let _request = stream.read(&mut [0; 4_096]).await;
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -162,7 +162,7 @@ async fn with_certificate() -> String {
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_by_a_certificate_of_the_users() {
+async fn user_ca_certificate_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let pem = dir.path().join("ca.pem");
     std::fs::write(&pem, CERTIFICATE).unwrap();
@@ -176,7 +176,7 @@ async fn a_server_is_trusted_by_a_certificate_of_the_users() {
 }
 
 #[test]
-fn a_file_without_a_certificate_is_refused_by_name() {
+fn file_without_certificate_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let pem = dir.path().join("ca.pem");
     let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

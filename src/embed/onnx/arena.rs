@@ -1,9 +1,9 @@
-//! Memory that the networks of this process share, and give back.
+//! A memory arena that the process's networks share and that returns memory to the system.
 //!
-//! The arena that a session has of its own doubles as it grows and keeps what it ever took: to read a page took 600 MiB
-//! where 430 do. Without any arena each tensor is fetched from the system and returned, and a page takes three times as
-//! long. This one takes one large piece at a time, of which only what is used becomes resident, and a run can have the
-//! piece go back when it ends, as long as nothing that stays lies in it: see [`ends_without_memory`].
+//! A session's own arena doubles as it grows and never shrinks: recognising a page took 600 MiB instead of 430. Without
+//! an arena, each tensor is allocated from the system, and a page takes three times as long. This arena allocates one
+//! large chunk at a time; only used pages become resident. A run can release the chunk at its end if no long-lived data
+//! lies in it: see [`ends_without_memory`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,19 +12,19 @@ use ort::environment::Environment;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{NoSelectedOutputs, RunOptions};
 
-/// Bytes of a piece: more than a run takes, so that one is enough and nothing is lost at the seams of several.
+/// Chunk size: larger than a run needs, so that one chunk suffices and no space is lost between chunks.
 const PIECE_BYTES: usize = 256 << 20;
-/// A free part that is larger than what is asked for by this is divided.
+/// A free block is split if it exceeds the request by this many bytes.
 const DIVIDED_FROM_BYTES: usize = 16 << 20;
 
-/// Whether this process has one.
+/// Whether the process has created the arena.
 static MADE: Mutex<bool> = Mutex::new(false);
 
-/// Makes the arena of the environment, unless there is one. Sessions that are opened with its allocators take their memory
+/// Creates the arena of the environment unless it exists. Sessions opened with the environment's allocators allocate
 /// from it.
 ///
 /// # Errors
-/// The library has none of these calls or settings.
+/// The library does not support these calls or settings.
 pub(super) fn make(environment: &Environment) -> ort::Result<()> {
     let mut is_made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_made {
@@ -36,7 +36,7 @@ pub(super) fn make(environment: &Environment) -> ort::Result<()> {
 
 fn register(environment: &Environment) -> ort::Result<()> {
     let place = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
-    // The first piece is never given back, and is as small as the library makes it.
+    // The first chunk is never released; its size stays at the library's minimum.
     let settings = [
         (c"initial_growth_chunk_size_bytes", PIECE_BYTES),
         (c"max_power_of_two_extend_bytes", PIECE_BYTES),
@@ -45,8 +45,8 @@ fn register(environment: &Environment) -> ort::Result<()> {
     let (keys, values) = (settings.map(|it| it.0.as_ptr()), settings.map(|it| it.1));
     let (api, mut made) = (ort::api(), std::ptr::null_mut());
     #[expect(unsafe_code, reason = "the bindings have no safe form of these three calls")]
-    // SAFETY: there are as many keys as values; the library copies them, and what it made of them, before it returns; what
-    // it made is released once, by the library itself.
+    // SAFETY: there are as many keys as values. The library copies both and its own configuration before it returns;
+    // the configuration is released once, by the library itself.
     unsafe {
         ort::Error::result_from_status((api.CreateArenaCfgV2)(keys.as_ptr(), values.as_ptr(), keys.len(), &mut made))?;
         let registered = (api.CreateAndRegisterAllocator)(environment.ptr().cast_mut(), place.ptr(), made);
@@ -55,8 +55,8 @@ fn register(environment: &Environment) -> ort::Result<()> {
     }
 }
 
-/// Options of a run at whose end the arena gives back what nothing lies in any more. What the run gives has to be put
-/// elsewhere for that.
+/// Returns run options that make the arena release unused memory at the end of the run. The outputs of the run must be
+/// allocated elsewhere.
 ///
 /// # Errors
 /// The library does not know the option.

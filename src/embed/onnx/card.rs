@@ -1,4 +1,4 @@
-//! A graphics card, by the CUDA provider of ONNX Runtime: a library of its own, and CUDA of the system.
+//! CUDA support: uses ONNX Runtime's CUDA provider, which needs a separate library and the system's CUDA.
 
 use std::path::Path;
 
@@ -17,17 +17,17 @@ use crate::machine;
 /// The library's name in the catalog.
 const LIBRARY: &str = EmbedDevice::Cuda.library();
 
-/// Where the driver is seen that Windows lends to its Linux, which lists no cards.
+/// Driver device of Windows Subsystem for Linux, which lists no cards.
 const LENT_DRIVER: &str = "/dev/dxg";
 
-/// Loads the library and has the card compute something, so that whatever is missing is told at once and by its name.
+/// Loads the library and runs a test computation on the card, so that a missing component is reported at once by name.
 ///
 /// # Errors
-/// [`ErrorCode::FailedPrecondition`] with the cure: no card, no library, a library or a system without CUDA.
+/// [`ErrorCode::FailedPrecondition`] with a hint: no card, no library, or a library or system without CUDA.
 pub(crate) fn runtime(store: &ModelStore) -> Result<Runtime> {
     if machine::gpus(Path::new(machine::NVIDIA_CARDS)).is_empty() && !Path::new(LENT_DRIVER).exists() {
         return Err(
-            unusable("this machine has none that CUDA could use").hint("use the processor: VIC_EMBED_DEVICE is `cpu`")
+            unusable("this machine has no CUDA device").hint("set VIC_EMBED_DEVICE to `cpu` to use the processor")
         );
     }
     let library =
@@ -37,7 +37,7 @@ pub(crate) fn runtime(store: &ModelStore) -> Result<Runtime> {
     Ok(runtime)
 }
 
-/// Refuses settings that no card can fulfil.
+/// Rejects settings that the CUDA device does not support.
 pub(super) fn check(config: &EmbedConfig, precision: Precision) -> Result<()> {
     let refuse = |why: &str, cure: &str| Err(Error::invalid(why).hint(cure));
     match (config.device, config.engine, precision) {
@@ -51,16 +51,16 @@ pub(super) fn check(config: &EmbedConfig, precision: Precision) -> Result<()> {
     }
 }
 
-/// Leaves out which line of its source the library gives up at.
+/// Strips the library's source location from an error message.
 fn reason(message: &str) -> &str {
     let begins = ["CUDA failure", "Failed to load library"].into_iter().filter_map(|it| message.rfind(it)).max();
     message[begins.unwrap_or(0)..].trim_end_matches("\\n").trim()
 }
 
-/// Has the card compute one number.
+/// Runs a test computation of one number on the card.
 fn try_out(runtime: Runtime) -> Result<()> {
     let failed = |error: ort::Error| {
-        let cure = "it takes NVIDIA's driver and CUDA 13 where the system finds libraries (LD_LIBRARY_PATH)";
+        let cure = "install NVIDIA's driver and CUDA 13, and set LD_LIBRARY_PATH to find them";
         unusable(reason(&error.to_string())).hint(cure)
     };
     if !CUDA::is_available().map_err(failed)? {
@@ -73,11 +73,11 @@ fn try_out(runtime: Runtime) -> Result<()> {
     let outputs = session.run(ort::inputs![number]).map_err(failed)?;
     match outputs[0].try_extract_tensor::<f32>().map_err(failed)?.1 {
         [0.0] => Ok(()),
-        other => Err(unusable(&format!("it made {other:?} of what is 0"))),
+        other => Err(unusable(&format!("the test computation gave {other:?} instead of 0"))),
     }
 }
 
-/// A model that makes 0 of what is below.
+/// Returns a model with a single ReLU.
 fn one_step() -> Vec<u8> {
     let number = |name| ValueInfoProto::tensor(name, FLOAT, &[Ok(1)]);
     let step = NodeProto {
@@ -99,7 +99,7 @@ fn one_step() -> Vec<u8> {
 }
 
 fn unusable(why: &str) -> Error {
-    Error::new(ErrorCode::FailedPrecondition, format!("a graphics card was asked for, and cannot be used: {why}"))
+    Error::new(ErrorCode::FailedPrecondition, format!("the configured graphics card cannot be used: {why}"))
 }
 
 #[cfg(test)]
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_cuda_is_refused_with_the_name_of_the_other() {
+    fn cpu_library_is_rejected_for_cuda_with_hint() {
         let error = try_out(library(EmbedDevice::Cuda)).unwrap_err();
         assert_eq!(error.code, ErrorCode::FailedPrecondition, "{error}");
         assert!(error.message.contains("without CUDA") && error.hint.unwrap().contains(LIBRARY));
     }
 
     #[test]
-    fn a_card_that_the_library_cannot_use_is_never_stood_in_for_silently() {
+    fn cuda_never_falls_back_to_cpu_silently() {
         let folder = tempfile::tempdir().unwrap();
         let model = folder.path().join("model.onnx");
         std::fs::write(&model, one_step()).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_without_the_source_of_the_library() {
+    fn cuda_error_omits_library_source_location() {
         assert_eq!(
             reason("/src/a.cc:154 a::b(int) CUDA failure 35: old driver ; GPU=-1 ; \\n\\n"),
             "CUDA failure 35: old driver ; GPU=-1 ;"
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_card_can_do_is_refused_before_anything_is_loaded() {
+    fn unsupported_cuda_settings_are_rejected() {
         let refused = |device, engine, precision| {
             check(&EmbedConfig { device, engine, ..settings("m", "fp32") }, precision).is_err()
         };

@@ -1,4 +1,4 @@
-//! One session and what surrounds it: token numbers in, a vector out.
+//! One ONNX Runtime session with its input and output: token ids in, a vector out.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::{graph, pool};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Names under which ready-made models give their result, best first.
+/// Output names of ready-made models, best first.
 const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddings", "embeddings"];
 
 /// An encoder for one thread.
@@ -25,11 +25,11 @@ pub(crate) struct Encoder {
     recipe: VectorRecipe,
 }
 
-/// What the network takes.
+/// The network's input.
 enum Feed {
-    /// Our own graphs: the embeddings, looked up here.
+    /// Embeddings, looked up here, for graphs written by vic.
     Embeddings { lookup: Arc<Lookup>, buffer: Vec<f32> },
-    /// Ready-made models: token numbers and whatever else they name.
+    /// Token ids and the other named inputs of ready-made models.
     Tokens { inputs: Vec<Input> },
 }
 
@@ -53,7 +53,7 @@ impl Input {
 }
 
 impl Encoder {
-    /// Opens one of our graphs, or a ready-made model when there is no `lookup`.
+    /// Opens a graph written by vic, or a ready-made model if there is no `lookup`.
     pub(crate) fn open(
         runtime: Runtime,
         model: &Path,
@@ -73,7 +73,7 @@ impl Encoder {
         Ok(Encoder { session, feed, output, recipe: recipe.clone() })
     }
 
-    /// Runs one text through the network. Nothing else shares the run, so nothing else shapes the vector.
+    /// Computes the vector of one text. A run holds a single text, so no other text affects the vector.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
         let failed = |error: ort::Error| Error::internal(format!("the model failed: {error}"));
         let (ones, zeros, numbers): (Vec<i64>, Vec<i64>, Vec<i64>);
@@ -121,7 +121,7 @@ fn inputs_of(session: &Session, model: &Path) -> Result<Vec<Input>> {
             None => {
                 return Err(Error::new(
                     ErrorCode::FailedPrecondition,
-                    format!("the model `{}` wants an input `{}`", model.display(), outlet.name()),
+                    format!("the model `{}` requires an unsupported input `{}`", model.display(), outlet.name()),
                 )
                 .hint("use an encoder that takes input_ids, attention_mask and token_type_ids"));
             }

@@ -1,11 +1,11 @@
 //! Writes the ONNX graph of a BERT encoder from its weights.
 //!
-//! The graph begins after the lookup of the embeddings, which [`crate::embed::onnx::lookup`] does for all sessions out of
-//! one table, and ends with one vector per token. It takes one text at a time, so there is no padding and no mask.
+//! The graph starts after the embedding lookup, which [`crate::embed::onnx::lookup`] does for all sessions from one
+//! shared table, and ends with one vector per token. A run takes one text, so there is no padding and no mask.
 //!
-//! Two precisions. `fp32` uses the fused operators of ONNX Runtime's own optimiser. `int8` quantises weights per output
-//! channel when the graph is written, and activations per tensor when it runs: the scale then depends on everything in the
-//! run, which is why a run holds one text and no more.
+//! There are two precisions. `fp32` uses the fused operators of ONNX Runtime's optimiser. `int8` quantises weights per
+//! output channel when the graph is written, and activations per tensor at run time. That scale depends on the whole
+//! run, which is why a run holds a single text.
 
 use prost::Message;
 
@@ -15,7 +15,7 @@ use crate::embed::onnx::proto::{
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::Result;
 
-/// Goes up with every change of the graph: files of another version are written anew, and their vectors are never mixed.
+/// Increment this with every change of the graph: files of another version are rewritten and their vectors are not reused.
 pub(crate) const GRAPH_VERSION: u32 = 1;
 
 /// Name of the graph's input: `[1, tokens, hidden]`, the sum of the three embeddings.
@@ -32,14 +32,14 @@ const IR_VERSION: i64 = 8;
 /// How the encoder computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// Everything in 32 bit floating point.
+    /// 32-bit floating point throughout.
     Fp32,
-    /// Matrix products in 8 bit integers.
+    /// Matrix products in 8-bit integers.
     Int8,
 }
 
 impl Precision {
-    /// Returns the name that settings and file names use.
+    /// Returns the name used in settings and file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Precision::Fp32 => "fp32",
@@ -47,7 +47,7 @@ impl Precision {
         }
     }
 
-    /// Returns what shapes the numbers of the graph, for its fingerprint.
+    /// Returns everything that affects the graph's numbers, for its fingerprint.
     pub(crate) fn fingerprint(self) -> String {
         match self {
             Precision::Fp32 => "fp32".into(),
@@ -56,8 +56,8 @@ impl Precision {
     }
 }
 
-/// Returns the largest quantised weight. Without dot-product instructions the runtime adds two products in 16 bits, which
-/// overflow when weights use all 8 bits; 7 bits are then the better choice.
+/// Returns the largest quantised weight. Without dot-product instructions the runtime adds two products in 16 bits,
+/// which overflows with 8-bit weights; 7-bit weights are then better.
 fn largest_weight() -> i8 {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512vnni") && !std::arch::is_x86_feature_detected!("avxvnni") {
@@ -66,7 +66,7 @@ fn largest_weight() -> i8 {
     127
 }
 
-/// Returns the bytes of the ONNX file. `identity` is written into it, see [`has_identity`].
+/// Returns the bytes of the ONNX file. `identity` is stored in it, see [`has_identity`].
 pub(crate) fn write(weights: &Weights, config: &BertConfig, precision: Precision, identity: &str) -> Result<Vec<u8>> {
     let mut writer = Writer { weights, config, precision, nodes: Vec::new(), tensors: Vec::new() };
     writer.encoder()?;
@@ -90,7 +90,7 @@ pub(crate) fn write(weights: &Weights, config: &BertConfig, precision: Precision
     Ok(model.encode_to_vec())
 }
 
-/// Says whether a file that begins with `head` was written with that identity: the fields before the graph come first.
+/// Returns whether a file that starts with `head` was written with this identity: the fields before the graph come first.
 pub(crate) fn has_identity(head: &[u8], identity: &str) -> bool {
     let preamble = ModelProto {
         ir_version: Some(IR_VERSION),
@@ -101,7 +101,7 @@ pub(crate) fn has_identity(head: &[u8], identity: &str) -> bool {
     head.starts_with(&preamble.encode_to_vec())
 }
 
-/// A linear layer, laid out as the graph wants it: `[inputs, outputs]` row by row.
+/// A linear layer in the layout of the graph: `[inputs, outputs]`, row-major.
 struct Linear {
     inputs: usize,
     outputs: usize,
@@ -132,7 +132,7 @@ impl Writer<'_> {
         let prefix = format!("encoder.layer.{layer}");
         let context = self.attention(flow, &prefix)?;
         let mixed = self.dense(&context, &format!("{prefix}.attention.output.dense"))?;
-        // Addition and normalisation stay apart: the fused operator is several times slower on some processors.
+        // Addition and normalisation stay separate: the fused operator is several times slower on some processors.
         let sum = self.node("Add", "", &[flow, &mixed], &format!("{prefix}.attention.sum"), vec![]);
         let normal = format!("{prefix}.attention.output.LayerNorm");
         let attended = self.layer_norm(&sum, &normal, &format!("{prefix}.attended"))?;
@@ -175,7 +175,7 @@ impl Writer<'_> {
             return Ok(self.node("Add", "", &[&product, &bias], &output, vec![]));
         }
         let (weight, scale) = self.quantised(name, &linear);
-        // The fourth input is the zero point of the weights, which is 0 throughout.
+        // The fourth input is the zero point of the weights, which is always 0.
         Ok(self.node("DynamicQuantizeMatMul", CONTRIB, &[flow, &weight, &scale, "", &bias], &output, vec![]))
     }
 
@@ -207,7 +207,7 @@ impl Writer<'_> {
         Ok(self.node("LayerNormalization", "", &[flow, &scale, &shift], output, attributes))
     }
 
-    /// Reads a linear layer, which the file keeps as `[outputs, inputs]`.
+    /// Reads a linear layer and transposes it; the file has `[outputs, inputs]`.
     fn linear(&self, name: &str) -> Result<Linear> {
         let weight_name = format!("{name}.weight");
         let [outputs, inputs] = self.weights.matrix_shape(&weight_name)?;
@@ -216,7 +216,7 @@ impl Writer<'_> {
         Ok(Linear { inputs, outputs, weight, bias })
     }
 
-    /// Reads the three layers of self-attention as one.
+    /// Reads the query, key and value layers as one layer.
     fn query_key_value(&self, prefix: &str) -> Result<Linear> {
         let size = self.config.hidden_size;
         let (mut rows, mut bias) = (Vec::with_capacity(3 * size * size), Vec::with_capacity(3 * size));
@@ -227,7 +227,7 @@ impl Writer<'_> {
         Ok(Linear { inputs: size, outputs: 3 * size, weight: transposed(&rows, 3 * size, size), bias })
     }
 
-    /// Quantises the weights symmetrically, one scale for each output.
+    /// Quantises the weights symmetrically, with one scale per output.
     fn quantised(&mut self, name: &str, linear: &Linear) -> (String, String) {
         let largest = f32::from(largest_weight());
         let mut scales = vec![0f32; linear.outputs];
@@ -236,7 +236,7 @@ impl Writer<'_> {
                 *scale = scale.max(weight.abs() / largest);
             }
         }
-        // A column of zeros stays one whatever its scale.
+        // A column of zeros stays zero with any scale.
         scales.iter_mut().filter(|it| **it == 0.0).for_each(|it| *it = 1.0);
         let rounded = linear.weight.chunks_exact(linear.outputs).flat_map(|row| {
             row.iter().zip(&scales).map(|(weight, scale)| (weight / scale).round_ties_even().clamp(-largest, largest))

@@ -1,8 +1,8 @@
-//! The threads that run the model, and the lanes that lead to them: questions overtake passages.
+//! Worker threads that run the model, with priority queues.
 //!
-//! Passages have threads that stand aside for everybody else on the machine, and rest when indexing may use a share of the
-//! processors only. They cannot step forward again, so one thread more is there for those who wait: questions first, then
-//! the texts of files that were just saved.
+//! Threads for passages run at the lowest priority of the machine and sleep to stay within the CPU share for indexing.
+//! They cannot raise their priority again, so one extra thread serves waiting callers: questions first, then texts of
+//! files that were just saved.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +16,13 @@ use crate::embed::Vector;
 use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 
-/// Passages that wait for each thread: enough to keep it busy while the next are handed over, few enough that memory does
-/// not grow with the number of callers.
+/// Queued passages per thread: enough to keep the thread busy, but memory does not grow with the number of callers.
 const WAITING_PER_THREAD: usize = 8;
 
-/// What one thread does with a text. Made on its own thread.
+/// The function that embeds a text. Created on its own thread.
 pub(crate) type Work = Box<dyn FnMut(&str) -> Result<Vector>>;
 
-/// The threads of one model. Dropping it stops them after the text at hand.
+/// The worker threads of one model. Dropping it stops them after the current text.
 pub(crate) struct Lanes {
     queue: Arc<Queue>,
     room: Arc<Semaphore>,
@@ -44,12 +43,12 @@ struct State {
     closed: bool,
 }
 
-/// Whom a thread serves.
+/// The queues that a thread serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
-    /// Those for whom somebody waits, at the priority of the daemon.
+    /// Questions and urgent texts, at the priority of the daemon.
     Waited,
-    /// Passages, behind everybody else on the machine.
+    /// Passages, at the lowest priority of the machine.
     Passages,
 }
 
@@ -65,12 +64,12 @@ impl State {
 struct Job {
     text: String,
     reply: oneshot::Sender<Result<Vector>>,
-    /// Its place among the waiting passages, given back when the job is done.
+    /// The queue permit of a passage, released when the job is done.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Lanes {
-    /// Starts `count` threads for passages and one for those who wait, and waits until each has its model. Blocks.
+    /// Starts `count` threads for passages and one for waiting callers, and blocks until each has its model.
     pub(crate) fn start(count: usize, make: impl Fn() -> Result<Work> + Send + Sync + 'static) -> Result<Lanes> {
         let queue = Arc::new(Queue::default());
         let make = Arc::new(make);
@@ -98,7 +97,7 @@ impl Lanes {
         }
         drop(ready);
         for _ in 0..=count {
-            report.recv().unwrap_or_else(|_| Err(Error::internal("a thread of the model panicked at its start")))?;
+            report.recv().unwrap_or_else(|_| Err(Error::internal("a model thread panicked at startup")))?;
         }
         Ok(lanes)
     }
@@ -108,22 +107,22 @@ impl Lanes {
         self.threads.len() - 1
     }
 
-    /// Embeds one text before all others that are not questions.
+    /// Embeds one text with the highest priority.
     pub(crate) async fn question(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(|state| &mut state.questions, Job { text, reply, _place: None });
         received(answer.await)
     }
 
-    /// Embeds one text before all waiting passages.
+    /// Embeds one text ahead of all queued passages.
     pub(crate) async fn urgent(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(|state| &mut state.urgent, Job { text, reply, _place: None });
         received(answer.await)
     }
 
-    /// Embeds texts, longest first so that no thread ends long after the others; the vectors come in the order of the
-    /// texts.
+    /// Embeds texts and returns the vectors in their order. Runs the longest texts first, so that all threads end at
+    /// about the same time.
     pub(crate) async fn passages(&self, texts: Vec<String>) -> Result<Vec<Vector>> {
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(texts[at].len()));
@@ -149,7 +148,7 @@ impl Drop for Lanes {
         self.queue.lock().closed = true;
         self.queue.arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // Sessions must be gone before the process tears the library down.
+            // Sessions must be dropped before the process unloads the library.
             let _ = thread.join();
         }
     }
@@ -158,7 +157,7 @@ impl Drop for Lanes {
 impl Queue {
     fn push(&self, lane: impl FnOnce(&mut State) -> &mut VecDeque<Job>, job: Job) {
         lane(&mut self.lock()).push_back(job);
-        // Whoever is woken may be of the other lane.
+        // A single notified thread might serve the other queue.
         self.arrived.notify_all();
     }
 
@@ -184,7 +183,7 @@ impl Queue {
                 continue;
             }
             let begun = Instant::now();
-            // A thread that died would leave its share of the queue waiting forever.
+            // If the thread died, its share of the queue would wait forever.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
             let _ = job.reply.send(outcome.unwrap_or_else(|_| Err(Error::internal("the model panicked"))));
             if lane == Lane::Passages {
@@ -199,14 +198,14 @@ impl Queue {
 }
 
 fn received(answer: Result<Result<Vector>, oneshot::error::RecvError>) -> Result<Vector> {
-    answer.unwrap_or_else(|_| Err(Error::new(ErrorCode::Cancelled, "the model is being closed")))
+    answer.unwrap_or_else(|_| Err(Error::new(ErrorCode::Cancelled, "the model is shutting down")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A model that writes down what it is given, and waits for the gate before each text.
+    /// A model that logs its texts and blocks on the gate before each one.
     fn recorder(log: Arc<Mutex<Vec<String>>>, gate: Arc<Mutex<()>>) -> impl Fn() -> Result<Work> + Send + Sync {
         move || {
             let (log, gate) = (log.clone(), gate.clone());
@@ -220,18 +219,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn vectors_come_in_the_order_of_the_texts_although_the_longest_runs_first() {
+    async fn vectors_keep_text_order_when_longest_runs_first() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lanes = Lanes::start(1, recorder(log.clone(), Arc::default())).unwrap();
         let texts: Vec<String> = ["aa", "a", "aaaa", "aaa"].map(String::from).to_vec();
         let vectors = lanes.passages(texts).await.unwrap();
         assert_eq!(vectors, [[2.0], [1.0], [4.0], [3.0]]);
-        // The first may have been taken before the second came; the rest is sorted in any case.
+        // The first text may start before the second is queued; the rest is sorted in any case.
         assert_eq!(log.lock().unwrap().as_slice(), ["aaaa", "aaa", "aa", "a"]);
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn those_who_wait_have_a_thread_of_their_own_and_questions_overtake_there() {
+    async fn questions_overtake_urgent_texts_on_extra_thread() {
         let (log, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
         let lanes = Arc::new(Lanes::start(1, recorder(log.clone(), gate.clone())).unwrap());
         assert_eq!(lanes.threads(), 1);
@@ -242,7 +241,7 @@ mod tests {
             let texts = ["urgent"; 3].map(|it| urgent.urgent(it.into()));
             futures::future::try_join_all(texts).await
         });
-        // One of each kind is at work, and the others wait.
+        // One of each kind is running, and the others are queued.
         while log.lock().unwrap().len() < 2 || lanes.queue.lock().urgent.len() < 2 {
             std::thread::yield_now();
         }
@@ -262,14 +261,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_fails_its_text_and_no_other() {
+    async fn model_panic_fails_only_its_text() {
         let lanes = Lanes::start(1, recorder(Arc::default(), Arc::default())).unwrap();
         assert!(lanes.question("panic".into()).await.is_err());
         assert_eq!(lanes.question("fine".into()).await.unwrap(), [4.0]);
     }
 
     #[tokio::test]
-    async fn a_model_that_cannot_be_opened_is_reported_at_the_start() {
+    async fn unopenable_model_is_reported_at_start() {
         let outcome = Lanes::start(2, || Err(Error::not_found("no model")));
         assert_eq!(outcome.err().map(|it| it.code), Some(ErrorCode::NotFound));
     }

@@ -1,7 +1,6 @@
-//! The embedding tables: token number and position to the input of the encoder.
+//! The embedding tables: map token id and position to the encoder's input.
 //!
-//! The word table is half of a small model. It lies in memory once, whatever the number of sessions, which is why it is no
-//! part of the graph.
+//! The word table is half of a small model. It is kept in memory once for all sessions, so it is not part of the graph.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -14,11 +13,11 @@ use crate::error::{Error, ErrorCode, Result};
 pub(crate) struct Lookup {
     hidden: usize,
     words: Words,
-    /// Position and segment 0, added up.
+    /// The position embeddings plus the embedding of segment 0.
     places: Vec<f32>,
 }
 
-/// 16 bits halve the table; the error is far below that of 8 bit products.
+/// Half precision halves the table; its error is far below that of 8-bit products.
 enum Words {
     Half(Vec<f16>),
     Full(Vec<f32>),
@@ -51,7 +50,7 @@ impl Lookup {
         Ok(Lookup { hidden, words, places })
     }
 
-    /// Returns the number of tokens that the table knows.
+    /// Returns the number of tokens in the table.
     pub(crate) fn vocabulary(&self) -> usize {
         let numbers = match &self.words {
             Words::Half(words) => words.len(),
@@ -65,7 +64,7 @@ impl Lookup {
         self.hidden
     }
 
-    /// Replaces `output` by the embeddings of `ids`, one after the other.
+    /// Overwrites `output` with the concatenated embeddings of `ids`.
     pub(crate) fn fill(&self, ids: &[u32], output: &mut Vec<f32>) -> Result<()> {
         output.clear();
         output.resize(ids.len() * self.hidden, 0.0);

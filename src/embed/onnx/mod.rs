@@ -1,9 +1,9 @@
-//! Embedding in this process, by vic's own encoder or by ONNX Runtime.
+//! In-process embedding, by vic's own encoder or by ONNX Runtime.
 //!
-//! A model comes as weights or as a ready-made `.onnx` file. Weights are run by [`own`] where that can and is fast;
-//! otherwise [`graph`] writes the network for ONNX Runtime. Each thread has an encoder of its own and runs one text at a
-//! time: a text of some hundred tokens fills the processor's caches as it is, nothing is padded, and no text can shape the
-//! vector of another. Read [`encoder`] first.
+//! A model comes as weights or as a ready-made `.onnx` file. [`own`] runs weights on supported processors; otherwise
+//! [`graph`] writes the network for ONNX Runtime. Each thread has its own encoder and runs one text at a time: a text
+//! of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector of another.
+//! Start reading at [`encoder`].
 
 pub(crate) mod arena;
 pub(crate) mod card;
@@ -43,14 +43,13 @@ use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// Texts worth handing over in one call: several for each thread, so that the last ones end together.
+/// Texts per call and thread: several, so that the threads finish at about the same time.
 const TEXTS_PER_CALL_AND_THREAD: usize = 32;
 
-/// Threads when the setting leaves it open: each has its own copy of the weights, and beyond this the reading of files is
-/// what takes the time.
+/// Maximum default threads. Each has its own copy of the weights, and with more threads, reading files is the bottleneck.
 const MAX_DEFAULT_THREADS: usize = 8;
 
-/// An embedding model in this process.
+/// An in-process embedding model.
 pub(crate) struct OnnxEmbedder {
     lanes: Lanes,
     tokenizer: Arc<ModelTokenizer>,
@@ -71,7 +70,7 @@ impl OnnxEmbedder {
     }
 }
 
-/// Loads all but the dimension, which the first vector tells.
+/// Loads everything except the dimension, which is taken from the first vector.
 fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = precision(&config.precision)?;
     card::check(config, precision)?;
@@ -108,7 +107,7 @@ fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     })
 }
 
-/// Makes encoders of vic's own.
+/// Returns a factory of encoders of vic's own.
 fn own_work(
     model: OwnModel,
     lookup: Arc<Lookup>,
@@ -122,12 +121,12 @@ fn own_work(
     }
 }
 
-/// ONNX Runtime on the processor.
+/// Loads ONNX Runtime for the CPU.
 fn processor(store: &ModelStore) -> Result<Runtime> {
     Runtime::load(&store.library(EmbedDevice::Cpu.library())?, EmbedDevice::Cpu)
 }
 
-/// Makes encoders of ONNX Runtime, each with a session of its own.
+/// Returns a factory of ONNX Runtime encoders, each with its own session.
 fn runtime_work(
     runtime: Runtime,
     file: PathBuf,
@@ -143,7 +142,8 @@ fn runtime_work(
     }
 }
 
-/// Writes the graph of a model that comes as weights, and reads it all once, so that the first start finds all in order.
+/// Writes the graph of a model that comes as weights. Reads all its files once, so that errors appear before the first
+/// start.
 pub(crate) fn prepare(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
     let spec = ModelSpec::of_entry(store, entry)?;
     spec.network.file(Precision::Int8).map(|_| ())
@@ -156,7 +156,7 @@ fn precision(name: &str) -> Result<Precision> {
         .ok_or_else(|| Error::invalid(format!("unknown precision `{name}`")).hint("use `int8` or `fp32`"))
 }
 
-/// How many texts are embedded at the same time when the setting says so; 0 is one per core, within reason.
+/// Returns the number of texts embedded in parallel; a setting of 0 means one per core, up to a limit.
 pub(crate) fn threads(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
@@ -195,7 +195,7 @@ impl Embedder for OnnxEmbedder {
 
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
         let mut vectors = Vec::with_capacity(texts.len());
-        // One at a time, so that a question does not wait for more than one of them.
+        // One at a time, so that a question waits for at most one of them.
         for text in texts {
             vectors.push(self.lanes.urgent(format!("{}{text}", self.recipe.document_prefix)).await?);
         }
@@ -219,7 +219,7 @@ impl Embedder for OnnxEmbedder {
     }
 
     fn padding_waste(&self) -> Option<f64> {
-        // One text a run.
+        // Each run has one text, so nothing is padded.
         Some(0.0)
     }
 

@@ -1,4 +1,4 @@
-//! vic's own encoder for models that come as weights: when it is used, and what surrounds it.
+//! Adapter to vic's own BERT encoder: decides when it is used, and connects it to tokenizer output and pooling.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::embed::onnx::spec::{ModelSpec, Network};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, ErrorCode, Result};
 
-/// A model that the own encoder runs, shared by all threads.
+/// A model for vic's own encoder, shared by all threads.
 #[derive(Clone)]
 pub(crate) struct OwnModel {
     network: Arc<bert::Network>,
@@ -28,7 +28,7 @@ pub(crate) struct OwnEncoder {
 }
 
 impl OwnModel {
-    /// Reads the model if the own encoder is to run it. Where ONNX Runtime is to, the log says why.
+    /// Loads the model if vic's own encoder is to run it. If ONNX Runtime is, logs the reason and returns `None`.
     pub(crate) fn open(spec: &ModelSpec, precision: Precision, engine: EmbedEngine) -> Result<Option<OwnModel>> {
         match choose(spec, precision, engine)? {
             Ok((processor, shape, weights)) => {
@@ -54,12 +54,12 @@ impl OwnModel {
         OwnEncoder { pass: Pass::new(self.network.clone(), self.processor), lookup, recipe: recipe.clone() }
     }
 
-    /// Names the encoder and the instructions that it uses.
+    /// Returns the name of the encoder and its instruction set.
     pub(crate) fn name(&self) -> String {
         format!("own ({})", self.processor.name())
     }
 
-    /// Returns what shapes the numbers, for the fingerprint.
+    /// Returns everything that affects the numbers, for the fingerprint.
     pub(crate) fn computation(&self) -> String {
         format!("own {} {}", bert::VERSION, self.processor.name())
     }
@@ -73,14 +73,14 @@ impl OwnEncoder {
     }
 }
 
-/// Returns what the own encoder would run, or the reason why ONNX Runtime is to.
+/// Returns the input of vic's own encoder, or the reason to use ONNX Runtime.
 fn choose(
     spec: &ModelSpec,
     precision: Precision,
     engine: EmbedEngine,
 ) -> Result<std::result::Result<(Processor, Shape, Weights), String>> {
     if engine == EmbedEngine::Onnx {
-        return Ok(Err("the settings ask for it".into()));
+        return Ok(Err("VIC_EMBED_ENGINE selects it".into()));
     }
     if precision != Precision::Int8 {
         return Ok(Err("vic's own encoder computes in int8 only".into()));
@@ -119,7 +119,7 @@ fn shape(config: &BertConfig, weights: &Weights) -> Result<Shape> {
 fn read(shape: Shape, weights: &Weights) -> Result<bert::Network> {
     bert::Network::read(shape, |name, size| {
         let numbers = weights.tensor(name, size)?;
-        // Bytes could not show them, and every vector would be wrong without a word.
+        // Quantised bytes cannot represent them; every vector would be silently wrong.
         match numbers.iter().all(|it| it.is_finite()) {
             true => Ok(numbers),
             false => Err(weights.broken(&format!("`{name}` holds numbers that are not finite"))),

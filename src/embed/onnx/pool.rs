@@ -1,11 +1,11 @@
-//! From the vectors of the tokens to the vector of the text.
+//! Pools token vectors into the vector of the text.
 
 use crate::embed::Vector;
 use crate::embed::entry::{Pooling, VectorRecipe};
 use crate::error::{Error, Result};
 
-/// Pools `tokens` (row by row, `width` numbers each; none is padding), cuts to the leading numbers if the recipe says so,
-/// and normalises. A single row is a vector that the model has pooled itself.
+/// Pools `tokens` (row-major, `width` numbers per row, no padding), truncates if the recipe says so, and normalises. A
+/// single row is a vector that the model has already pooled.
 pub(crate) fn pool(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
     let kept = recipe.truncate_dim.unwrap_or(width);
     if width == 0 || kept == 0 || kept > width || tokens.is_empty() || !tokens.len().is_multiple_of(width) {
@@ -14,7 +14,7 @@ pub(crate) fn pool(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Resul
     let mut vector = match recipe.pooling {
         Pooling::Cls => tokens[..kept].to_vec(),
         Pooling::Mean => {
-            // The count of the rows goes away in the normalisation.
+            // Dividing by the number of rows is unnecessary before normalisation.
             let mut sum = vec![0f32; kept];
             for row in tokens.chunks_exact(width) {
                 sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
@@ -24,7 +24,7 @@ pub(crate) fn pool(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Resul
     };
     let norm = vector.iter().map(|it| f64::from(*it) * f64::from(*it)).sum::<f64>().sqrt();
     if !norm.is_finite() || norm == 0.0 {
-        return Err(Error::internal("the model gave a vector without a length"));
+        return Err(Error::internal("the model returned a vector with a zero or non-finite norm"));
     }
     vector.iter_mut().for_each(|it| *it = (f64::from(*it) / norm) as f32);
     Ok(vector)
@@ -43,24 +43,24 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_normalised() {
+    fn mean_pooling_is_normalised() {
         check(&[3.0, 0.0, 3.0, 8.0], 2, VectorRecipe::default(), &[0.6, 0.8]);
     }
 
     #[test]
-    fn cls_takes_the_first_token_alone() {
+    fn cls_pooling_uses_first_token_only() {
         let recipe = VectorRecipe { pooling: Pooling::Cls, ..VectorRecipe::default() };
         check(&[3.0, 4.0, 100.0, 100.0], 2, recipe, &[0.6, 0.8]);
     }
 
     #[test]
-    fn a_truncated_vector_is_normalised_again() {
+    fn truncated_vector_is_normalised_again() {
         let recipe = VectorRecipe { truncate_dim: Some(2), ..VectorRecipe::default() };
         check(&[3.0, 4.0, 12.0], 3, recipe, &[0.6, 0.8]);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_pooling_input_is_rejected() {
         let wide = VectorRecipe { truncate_dim: Some(3), ..VectorRecipe::default() };
         assert!(pool(&[1.0, 2.0], 2, &wide).is_err());
         assert!(pool(&[f32::NAN, 2.0], 2, &VectorRecipe::default()).is_err());

@@ -1,4 +1,4 @@
-//! The few messages of the ONNX format that a graph of ours needs, with the field numbers of `onnx.proto`.
+//! The subset of ONNX protobuf messages that vic's graphs need, with the field numbers of `onnx.proto`.
 
 use prost::Message;
 
@@ -127,19 +127,19 @@ pub(super) struct Dimension {
 }
 
 impl AttributeProto {
-    /// Makes a floating point attribute.
+    /// Creates a floating point attribute.
     pub(super) fn float(name: &str, value: f32) -> AttributeProto {
         AttributeProto { name: Some(name.into()), f: Some(value), i: None, kind: Some(ATTRIBUTE_FLOAT) }
     }
 
-    /// Makes an integer attribute.
+    /// Creates an integer attribute.
     pub(super) fn int(name: &str, value: i64) -> AttributeProto {
         AttributeProto { name: Some(name.into()), f: None, i: Some(value), kind: Some(ATTRIBUTE_INT) }
     }
 }
 
 impl ValueInfoProto {
-    /// Describes a tensor of the given element type; a dimension is a number, or a name when it varies.
+    /// Describes a tensor of this element type; a dimension is a number, or a name if it varies.
     pub(super) fn tensor(name: &str, elem_type: i32, dimensions: &[Result<i64, &str>]) -> ValueInfoProto {
         let dim = dimensions
             .iter()

@@ -1,5 +1,5 @@
-//! Whether a model in eight bits still says what it says in floating point: looked at once, when it is fetched, and noted
-//! beside the graph if it does not.
+//! Checks that a model's int8 vectors stay close to its fp32 vectors. Runs once, when the model is fetched; a failure
+//! is recorded beside the graph.
 
 use std::fs::{read_to_string, remove_file};
 
@@ -14,23 +14,23 @@ use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, processor, runti
 use crate::embed::{Vector, sample_texts};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// The file that says why a model was refused: what identifies it, and the sentence.
+/// Marker file of a refused model: its identity and the reason.
 const REFUSED: &str = "model.int8.refused";
 
-/// Texts that are compared, of 10 to 300 words.
+/// Number of texts compared, of 10 to 300 words.
 const TEXTS: usize = 24;
 
-/// The mean cosine at least, by vic's own encoder: it has a step for each token, and MiniLM comes to 0.998.
+/// Minimum mean cosine for vic's own encoder. It has one scale per token; MiniLM reaches 0.998.
 const LEAST_BY_OWN: f32 = 0.995;
 
-/// The same by ONNX Runtime, which has one step for a whole text: MiniLM comes to 0.9947 there, and finds the same.
+/// Minimum mean cosine for ONNX Runtime. It has one scale per text; MiniLM reaches 0.9947 there, with the same results.
 const LEAST_BY_RUNTIME: f32 = 0.99;
 
-/// Returns the mean cosine between the vectors in eight bits and those in floating point, by whatever runs the model on this
-/// machine. None for a ready-made network, which nobody rounded here. Takes seconds.
+/// Returns the mean cosine between int8 and fp32 vectors, using the engine that runs the model on this machine. `None`
+/// for a ready-made network, which vic did not quantise. Takes seconds.
 ///
 /// # Errors
-/// [`ErrorCode::FailedPrecondition`] when they are too far apart; the files are broken; ONNX Runtime is missing.
+/// [`ErrorCode::FailedPrecondition`] if they are too far apart; the files are corrupt; ONNX Runtime is missing.
 pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option<f32>> {
     let spec = ModelSpec::of_entry(store, entry)?;
     let Network::Weights { config, weights, checksum, .. } = &spec.network else { return Ok(None) };
@@ -45,7 +45,7 @@ pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option
             runtime_work(processor(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
         }
     };
-    // The graph in floating point is four times as large, and needed once.
+    // The fp32 graph is four times as large and needed only once.
     let folder = tempfile::tempdir_in(store.first()).at("create a folder in", store.first())?;
     let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
@@ -56,7 +56,7 @@ pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option
     checked.map(Some)
 }
 
-/// Refuses in eight bits what was too far from floating point when it was fetched.
+/// Rejects int8 for a model that failed the check when it was fetched.
 pub(crate) fn heed(network: &Network, precision: Precision) -> Result<()> {
     let noted = network.places(REFUSED).filter(|_| precision == Precision::Int8).find_map(|it| read_to_string(it).ok());
     match noted.as_deref().and_then(|it| it.split_once('\n')) {
@@ -65,7 +65,7 @@ pub(crate) fn heed(network: &Network, precision: Precision) -> Result<()> {
     }
 }
 
-/// Has [`heed`] know what came out.
+/// Records the outcome for [`heed`].
 pub(super) fn note(network: &Network, checked: &Result<f32>) -> Result<()> {
     match checked {
         Ok(_) => network.places(REFUSED).filter(|it| it.exists()).try_for_each(|it| remove_file(&it).at("remove", &it)),
@@ -77,12 +77,12 @@ pub(super) fn note(network: &Network, checked: &Result<f32>) -> Result<()> {
 }
 
 fn check(model: &str, cosine: f32, least: f32) -> Result<f32> {
-    // Not a number is no match either.
+    // Also rejects NaN.
     if cosine >= least {
         return Ok(cosine);
     }
     Err(refusal(format!(
-        "`{model}` in eight bits is not what it is in floating point: mean cosine {cosine:.4}, at least {least}"
+        "int8 vectors of `{model}` differ too much from fp32: mean cosine {cosine:.4}, at least {least}"
     )))
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use crate::embed::onnx::tests::{cache, without_telemetry};
 
     #[test]
-    fn the_default_model_is_close_to_floating_point_and_leaves_no_second_graph() {
+    fn default_model_int8_is_close_to_fp32() {
         without_telemetry();
         let store = ModelStore::new(vec![cache()]);
         let before = std::fs::read_dir(cache()).unwrap().count();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_does_not_bear_rounding_is_refused_with_the_cure() {
+    fn low_int8_cosine_is_rejected_with_hint() {
         for cosine in [0.98, f32::NAN] {
             let error = check("m", cosine, LEAST_BY_OWN).unwrap_err();
             assert_eq!(error.code, ErrorCode::FailedPrecondition);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_that_of_the_cosines() {
+    fn mean_cosine_averages_cosines() {
         let work = |numbers: [f32; 2]| -> Work { Box::new(move |_: &str| Ok(numbers.to_vec())) };
         let cosine = mean_cosine(work([0.6, 0.8]), work([1.0, 0.0])).unwrap();
         assert!((cosine - 0.6).abs() < 1e-6, "{cosine}");

@@ -1,4 +1,4 @@
-//! ONNX Runtime in this process: loaded once, from the models directory, with its telemetry off. Read [`Runtime`] first.
+//! ONNX Runtime: loaded once per process from the models directory, with telemetry off. Start reading at [`Runtime`].
 
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -13,16 +13,16 @@ use crate::config::EmbedDevice;
 use crate::embed::onnx::arena;
 use crate::error::{Error, ErrorCode, Result};
 
-/// The variable that the library reads when it is loaded. Without it, it writes to the home directory and reports to its
-/// maker; setting an option afterwards is too late.
+/// Environment variable that the library reads when it is loaded. Without it, the library writes to the home directory
+/// and sends telemetry to its vendor; setting an option afterwards is too late.
 const TELEMETRY_SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 
-/// A process has one environment, and it stays until the end.
+/// The single environment of the process. It is never dropped.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 static LOADING: Mutex<()> = Mutex::new(());
 
-/// Turns the telemetry of ONNX Runtime off for this process and its children. Call it first thing in `main`, before there
-/// is any other thread: without it no model is loaded.
+/// Turns off ONNX Runtime's telemetry for this process and its children. Call it first in `main`, while there is only
+/// one thread. Without it no model is loaded.
 pub fn disable_telemetry() {
     #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
     // SAFETY: by this function's contract no other thread runs yet.
@@ -31,7 +31,7 @@ pub fn disable_telemetry() {
     }
 }
 
-/// The library, and what it computes on.
+/// The library and its compute device.
 #[derive(Clone, Copy)]
 pub(crate) struct Runtime {
     environment: &'static Environment,
@@ -39,37 +39,37 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Loads the library at that path, unless this process has one already.
+    /// Loads the library at this path, unless the process has already loaded one.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`] with the cure.
+    /// [`ErrorCode::FailedPrecondition`] with a hint.
     pub(crate) fn load(library: &Path, device: EmbedDevice) -> Result<Runtime> {
         Ok(Runtime { environment: environment(library)?, device })
     }
 
-    /// Opens a model whose operators share `threads` threads. Where there is much to run, several sessions of one thread
-    /// each are faster.
+    /// Opens a model with `threads` intra-operator threads. For high throughput, several single-threaded sessions are
+    /// faster.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`]: the model or the device cannot be used.
+    /// [`ErrorCode::FailedPrecondition`]: the model or the device is unusable.
     pub(crate) fn session(self, model: &Path, threads: usize) -> Result<Session> {
         opened(model, self.builder(threads))
     }
 
-    /// The same, of networks that share their memory and give it back: see [`arena`].
+    /// Opens a model that allocates from the shared [`arena`] and returns its memory after a run.
     ///
     /// # Errors
     /// As [`Runtime::session`].
     pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
             arena::make(self.environment)?;
-            // Weights stay, so they lie elsewhere: the arena could give nothing back otherwise.
+            // Weights are allocated outside the arena; otherwise it could never return memory.
             Ok(self.builder(threads)?.with_env_allocators()?.with_device_allocated_initializers()?)
         };
         opened(model, in_arena())
     }
 
-    /// Starts the options of a session.
+    /// Returns a session builder with the common options.
     pub(super) fn builder(self, threads: usize) -> ort::Result<SessionBuilder> {
         let builder = Session::builder(self.environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
@@ -77,14 +77,14 @@ impl Runtime {
             .with_inter_threads(1)?
             .with_intra_op_spinning(false)?
             .with_inter_op_spinning(false)?
-            // Patterns are kept for each length of text, of which there are hundreds.
+            // The runtime keeps a pattern for each text length, and there are hundreds.
             .with_memory_pattern(false)?
             // The fused operator is several times slower than its parts on processors without its fast path.
             .with_disabled_optimizers("SkipLayerNormFusion")?
             .with_log_level(LogLevel::Error)?;
         Ok(match self.device {
             EmbedDevice::Cpu => builder,
-            // In full precision the vectors are those of the processor: an index may go from one to the other.
+            // Without TF32, the vectors equal those of the CPU, so an index can switch between the two.
             EmbedDevice::Cuda => {
                 builder.with_execution_providers([CUDA::default().with_tf32(false).build().error_on_failure()])?
             }
@@ -107,7 +107,7 @@ fn environment(library: &Path) -> Result<&'static Environment> {
     #[expect(clippy::disallowed_methods, reason = "the switch of a foreign library, checked where it is loaded")]
     let telemetry_off = std::env::var_os(TELEMETRY_SWITCH).is_some_and(|it| it == "1");
     if !telemetry_off {
-        return Err(Error::internal(format!("{TELEMETRY_SWITCH} was not set at the start of the program")));
+        return Err(Error::internal(format!("{TELEMETRY_SWITCH} was not set at program start")));
     }
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot load `{}`: {error}", library.display()))

@@ -1,4 +1,4 @@
-//! From the name of a model, or the path of one's own, to the files that make it up.
+//! Resolves a model name, or the path of a user's own model, to the files of the model.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,22 +12,22 @@ use crate::embed::onnx::graph::{self, Precision};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, IoContext, Result};
 
-/// What a model of one's own may say about its vectors, beside its files.
+/// Optional file of a user's own model that describes how its vectors are computed.
 const SIDECAR: &str = "vic.toml";
 
-/// What sentence-transformers calls the same.
+/// The sentence-transformers file with the pooling mode.
 const POOLING_FILE: &str = "1_Pooling/config.json";
 
-/// Names of ready-made networks in a folder, best first.
+/// File names of ready-made networks in a folder, best first.
 const NETWORKS: [&str; 4] = ["model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx"];
 
-/// The precision of a network that is taken as it comes.
+/// The precision reported for a ready-made network.
 const READY_MADE: &str = "as it is";
 
-/// Positions of a model that does not say.
+/// Default number of positions.
 const USUAL_POSITIONS: usize = 512;
 
-/// The files of a model and how its vectors are made.
+/// The files of a model and the recipe of its vectors.
 pub(crate) struct ModelSpec {
     pub(crate) name: String,
     pub(crate) recipe: VectorRecipe,
@@ -35,23 +35,23 @@ pub(crate) struct ModelSpec {
     pub(crate) network: Network,
 }
 
-/// What computes.
+/// The network of a model.
 pub(crate) enum Network {
-    /// Weights, for which the graph is written here.
+    /// Weights; vic writes the graph.
     Weights {
         config: PathBuf,
         weights: PathBuf,
-        /// Folders where the graph may lie or be written.
+        /// Folders in which the graph is searched and written.
         graphs: Vec<PathBuf>,
-        /// SHA-256 out of the catalog, checked when the file was installed.
+        /// SHA-256 from the catalog, verified at installation.
         checksum: Option<String>,
     },
-    /// A ready-made model.
+    /// A ready-made network.
     Onnx(PathBuf),
 }
 
 impl ModelSpec {
-    /// Finds a model of the catalog by name, or one at a path: a folder, or the `.onnx` file itself.
+    /// Resolves a catalog model by name, or a model at a path: a folder or the `.onnx` file.
     pub(crate) fn resolve(store: &ModelStore, model: &str) -> Result<ModelSpec> {
         if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
             return ModelSpec::at_path(store, Path::new(model));
@@ -103,7 +103,7 @@ impl ModelSpec {
         } else {
             return Err(missing("model"));
         };
-        // Exports lie in `onnx/`, the rest of the model beside that.
+        // Exports are in `onnx/`; the other files of the model are in its parent.
         let home = [folder, folder.parent().unwrap_or(folder)]
             .into_iter()
             .find(|it| it.join("tokenizer.json").is_file())
@@ -113,9 +113,9 @@ impl ModelSpec {
             None => {
                 let (config, weights) = (home.join("config.json"), home.join("model.safetensors"));
                 if !config.is_file() || !weights.is_file() {
-                    return Err(missing("model.onnx and no config.json with model.safetensors"));
+                    return Err(missing("model.onnx, and no config.json with model.safetensors,"));
                 }
-                // Nothing is written into folders of the user's.
+                // Never writes into the user's own folders.
                 let place = blake3::hash(home.as_os_str().as_encoded_bytes()).to_hex();
                 let graphs = vec![store.first().join(format!("own-{}", &place[..16]))];
                 Network::Weights { config, weights, graphs, checksum: None }
@@ -125,7 +125,7 @@ impl ModelSpec {
         Ok(ModelSpec { name, recipe: own_recipe(home)?, tokenizer: home.join("tokenizer.json"), network })
     }
 
-    /// Returns the longest text that the network can take, in tokens.
+    /// Returns the longest text in tokens that the network accepts.
     pub(crate) fn positions(&self) -> Result<usize> {
         match &self.network {
             Network::Weights { config, .. } => Ok(BertConfig::open(config)?.max_position_embeddings),
@@ -133,14 +133,14 @@ impl ModelSpec {
                 let home = self.tokenizer.parent().unwrap_or(Path::new("."));
                 let Ok(text) = std::fs::read_to_string(home.join("config.json")) else { return Ok(USUAL_POSITIONS) };
                 let config: OwnConfig = serde_json::from_str(&text).unwrap_or_default();
-                // Descendants of RoBERTa count positions from 2.
+                // RoBERTa models count positions from 2.
                 let offset = if config.pad_token_id == Some(1) { 2 } else { 0 };
                 Ok(config.max_position_embeddings.map_or(USUAL_POSITIONS, |it| it.saturating_sub(offset)))
             }
         }
     }
 
-    /// Identifies the vectors of this model when they are computed like that.
+    /// Returns the fingerprint of this model's vectors for a computation.
     pub(crate) fn fingerprint(&self, computation: &str) -> Result<String> {
         let network = match &self.network {
             Network::Weights { weights, checksum: Some(sum), .. } => {
@@ -157,7 +157,7 @@ impl ModelSpec {
 }
 
 impl Network {
-    /// The precision in which it computes when this one is asked for.
+    /// Returns the effective precision for a requested one.
     pub(crate) fn precision(&self, asked: Precision) -> &'static str {
         match self {
             Network::Weights { .. } => asked.name(),
@@ -165,7 +165,7 @@ impl Network {
         }
     }
 
-    /// Returns what shapes the numbers when ONNX Runtime computes them.
+    /// Returns everything that affects the numbers computed by ONNX Runtime.
     pub(crate) fn computation(&self, precision: Precision) -> String {
         match self {
             Network::Weights { .. } => our_graph(precision),
@@ -173,7 +173,7 @@ impl Network {
         }
     }
 
-    /// Returns the file that the runtime loads; writes it when it is missing or of another version.
+    /// Returns the file for the runtime; writes it if it is missing or has another version.
     pub(crate) fn file(&self, precision: Precision) -> Result<PathBuf> {
         let (config, weights) = match self {
             Network::Onnx(path) => return Ok(path.clone()),
@@ -188,7 +188,7 @@ impl Network {
         self.put(&name, &bytes)
     }
 
-    /// Identifies the graph that is written here, and the weights that it is made of.
+    /// Identifies the written graph and its weights.
     pub(crate) fn identity(&self, precision: Precision) -> Result<String> {
         let source = match self {
             Network::Weights { checksum: Some(sum), .. } => sum.clone(),
@@ -198,7 +198,7 @@ impl Network {
         Ok(format!("{}/{source}", our_graph(precision)))
     }
 
-    /// Where a file that belongs to the graph may lie.
+    /// Returns the candidate paths of a file that belongs to the graph.
     pub(crate) fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let folders: &[PathBuf] = if let Network::Weights { graphs, .. } = self { graphs } else { &[] };
         folders.iter().map(move |it| it.join(name))
@@ -210,7 +210,7 @@ impl Network {
         for place in self.places(name) {
             match write_file(&place, bytes) {
                 Ok(()) => return Ok(place),
-                // The checkout or a shared folder may be read-only; the next place is the user's own.
+                // A checkout or shared folder may be read-only; the next folder belongs to the user.
                 Err(error) => last = error,
             }
         }
@@ -246,7 +246,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Files are hashed in pieces: the fingerprint of a large model must not cost its size in memory.
+/// Hashes a file in pieces, so that a large model does not need its size in memory.
 fn file_hash(path: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(File::open(path).at("open", path)?).at("read", path)?;
@@ -272,7 +272,7 @@ fn own_recipe(home: &Path) -> Result<VectorRecipe> {
     if sidecar.is_file() {
         let text = std::fs::read_to_string(&sidecar).at("read", &sidecar)?;
         return toml::from_str(&text)
-            .map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", sidecar.display())));
+            .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", sidecar.display())));
     }
     let path = home.join(POOLING_FILE);
     if !path.is_file() {
@@ -280,7 +280,7 @@ fn own_recipe(home: &Path) -> Result<VectorRecipe> {
     }
     let text = std::fs::read_to_string(&path).at("read", &path)?;
     let config: PoolingConfig = serde_json::from_str(&text)
-        .map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
+        .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", path.display())))?;
     match (config.pooling_mode_mean_tokens, config.pooling_mode_cls_token) {
         (true, false) => Ok(VectorRecipe::default()),
         (false, true) => Ok(VectorRecipe { pooling: Pooling::Cls, ..VectorRecipe::default() }),

@@ -1,5 +1,5 @@
-//! The default model as people use it, and tiny models of one's own. The real model is read from `models/cache`, which
-//! `make test` fills.
+//! Tests with the default model and with tiny user models. The default model is read from `models/cache`, which `make
+//! test` fills.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use super::*;
 use crate::config::{EmbedBackend, EmbedDevice, EmbedEngine};
 use crate::embed::onnx::graph::tests::{TinyBert, TinyShape, write_tokenizer};
 
-/// The environment is set once, before any test here loads the library.
+/// Sets the environment once, before any test here loads the library.
 pub(super) fn without_telemetry() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(disable_telemetry);
@@ -62,7 +62,7 @@ fn texts() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_same_text_has_the_same_vector_alone_in_a_batch_and_in_another_order() {
+async fn onnx_vector_is_independent_of_batch_and_order() {
     let model = default_model("int8").await;
     let texts = texts();
     let batch = model.embed_documents(&texts).await.unwrap();
@@ -79,7 +79,7 @@ async fn the_same_text_has_the_same_vector_alone_in_a_batch_and_in_another_order
 }
 
 #[tokio::test]
-async fn eight_bits_stay_close_to_floating_point() {
+async fn int8_vectors_are_close_to_fp32() {
     let (quantised, exact) = (default_model("int8").await, default_model("fp32").await);
     assert_ne!(quantised.fingerprint(), exact.fingerprint());
     let texts: Vec<String> = crate::embed::sample_texts().into_iter().take(24).collect();
@@ -89,12 +89,12 @@ async fn eight_bits_stay_close_to_floating_point() {
     assert!(mean >= 0.99, "{mean}");
 }
 
-/// The default model by vic's own encoder. It is slow where the processor lacks the instructions.
+/// The default model on vic's own encoder. Slow on processors without the instructions.
 async fn own_model() -> OnnxEmbedder {
     open_with(vec![cache()], "all-MiniLM-L6-v2", "int8", EmbedEngine::Own).await.expect("run `make models` first")
 }
 
-/// Prose of every length: nothing, one token, and prefixes up to beyond the longest text that the model takes.
+/// Prose of many lengths: empty, one token, and prefixes up to beyond the model's longest text.
 fn prose() -> Vec<String> {
     let words: Vec<&str> = include_str!("../../lib.rs").split_whitespace().filter(|it| *it != "//!").collect();
     let passage = |count: usize| words[count % 97..].iter().take(count).copied().collect::<Vec<_>>().join(" ");
@@ -104,7 +104,7 @@ fn prose() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_own_encoder_is_close_to_floating_point_at_every_length() {
+async fn own_encoder_is_close_to_fp32_at_every_length() {
     let (own, exact) = (own_model().await, default_model("fp32").await);
     assert!(
         own.engine().starts_with("own (") && exact.engine() == "onnxruntime",
@@ -121,7 +121,7 @@ async fn the_own_encoder_is_close_to_floating_point_at_every_length() {
 }
 
 #[tokio::test]
-async fn the_own_encoder_gives_the_same_bits_alone_in_a_batch_and_in_another_order() {
+async fn own_encoder_is_bit_identical_across_batches() {
     let model = own_model().await;
     let texts = texts();
     let batch = model.embed_documents(&texts).await.unwrap();
@@ -134,7 +134,7 @@ async fn the_own_encoder_gives_the_same_bits_alone_in_a_batch_and_in_another_ord
 }
 
 #[tokio::test]
-async fn the_default_model_tells_related_from_unrelated() {
+async fn default_model_ranks_related_text_higher() {
     let model = default_model("int8").await;
     assert_eq!((model.dimension(), model.max_tokens(), model.name()), (384, 512, "all-MiniLM-L6-v2 (onnx)"));
     let question = model.embed_query("how to fix a flat bicycle tyre").await.unwrap();
@@ -144,7 +144,7 @@ async fn the_default_model_tells_related_from_unrelated() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_long_is_cut_at_the_limit_and_not_slow() {
+async fn huge_text_is_truncated_at_token_limit() {
     let model = default_model("int8").await;
     let huge = "word ".repeat(400_000);
     let cut = "word ".repeat(510);
@@ -153,7 +153,7 @@ async fn a_text_that_is_too_long_is_cut_at_the_limit_and_not_slow() {
 }
 
 #[tokio::test]
-async fn token_spans_lie_on_the_words_of_a_huge_text_too() {
+async fn token_spans_of_huge_text_are_ordered_and_valid() {
     let counter = default_model("int8").await.token_counter();
     let text = "Grüße aus München, naïve café.\n".repeat(10_000);
     let spans = counter.token_spans(&text);
@@ -164,14 +164,14 @@ async fn token_spans_lie_on_the_words_of_a_huge_text_too() {
 }
 
 #[tokio::test]
-async fn a_missing_model_names_the_command_that_fetches_it() {
+async fn missing_model_error_hints_pull_command() {
     let empty = tempfile::tempdir().unwrap();
     let error = open(vec![empty.path().to_path_buf()], "all-MiniLM-L6-v2", "int8").await.err().unwrap();
     assert_eq!(error.code, ErrorCode::NotFound);
     assert_eq!(error.hint.as_deref(), Some("run `vic models pull all-MiniLM-L6-v2`"));
 }
 
-/// A folder with a tiny model, in a models directory with a catalog of its own.
+/// A models directory with a tiny model and its own catalog.
 fn tiny_models(recipe: &str) -> tempfile::TempDir {
     tiny_models_of(&TinyBert::random(7), recipe)
 }
@@ -195,7 +195,7 @@ async fn tiny(dir: &Path) -> OnnxEmbedder {
 }
 
 #[tokio::test]
-async fn prefixes_stand_before_questions_and_passages() {
+async fn prefixes_apply_to_questions_and_passages() {
     let (plain, prefixed) =
         (tiny_models(""), tiny_models("query_prefix = \"w1 w2 \"\ndocument_prefix = \"w3 \"\npooling = \"cls\""));
     let pooled = tiny_models("pooling = \"cls\"");
@@ -213,7 +213,7 @@ async fn prefixes_stand_before_questions_and_passages() {
 }
 
 #[tokio::test]
-async fn a_truncated_vector_is_the_head_of_the_whole_one_and_normalised() {
+async fn truncated_vector_is_normalised_head() {
     let (whole, short) = (tiny_models(""), tiny_models("truncate_dim = 8"));
     let (whole, short) = (tiny(whole.path()).await, tiny(short.path()).await);
     assert_eq!((whole.dimension(), short.dimension()), (32, 8));
@@ -223,7 +223,7 @@ async fn a_truncated_vector_is_the_head_of_the_whole_one_and_normalised() {
 }
 
 #[tokio::test]
-async fn a_ready_made_network_at_a_path_gives_what_our_own_graph_gives() {
+async fn ready_made_network_matches_own_graph() {
     let dir = tiny_models("");
     let tiny = tiny(dir.path()).await;
     assert_ne!(tiny.precision(), Some("as it is"));
@@ -234,14 +234,14 @@ async fn a_ready_made_network_at_a_path_gives_what_our_own_graph_gives() {
     for path in [folder.path().to_path_buf(), folder.path().join("model.onnx")] {
         let model = open(vec![cache()], path.to_str().unwrap(), "int8").await.unwrap();
         assert!(cosine(&own, &model.embed_query("w5 w6 w7").await.unwrap()) > 0.9999);
-        assert_eq!(model.precision(), Some("as it is"), "whatever was asked for");
+        assert_eq!(model.precision(), Some("as it is"), "the setting is ignored");
     }
     let error = open(vec![cache()], "/nowhere/model.onnx", "int8").await.err().unwrap();
     assert_eq!(error.code, ErrorCode::NotFound);
 }
 
 #[tokio::test]
-async fn the_graph_of_changed_weights_is_written_anew() {
+async fn changed_weights_rewrite_graph() {
     let dir = tiny_models("");
     let before = tiny(dir.path()).await.embed_query("w5").await.unwrap();
     TinyBert::random(8).save(&dir.path().join("tiny"));
@@ -250,7 +250,7 @@ async fn the_graph_of_changed_weights_is_written_anew() {
 }
 
 #[tokio::test]
-async fn a_model_that_was_refused_in_eight_bits_is_not_used_so_until_it_is_fetched_in_order() {
+async fn refused_int8_model_stays_refused_until_refetched() {
     let dir = tiny_models("");
     let store = ModelStore::new(vec![dir.path().into(), cache()]);
     let network = ModelSpec::resolve(&store, "tiny").unwrap().network;
@@ -263,16 +263,16 @@ async fn a_model_that_was_refused_in_eight_bits_is_not_used_so_until_it_is_fetch
     model("int8").await.unwrap();
     rounding::note(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
     TinyBert::random(8).save(&dir.path().join("tiny"));
-    model("int8").await.expect("other weights were not refused");
+    model("int8").await.expect("changed weights are not refused");
 }
 
-/// A tiny model that the own encoder can run, with heads of that width.
+/// A tiny model that vic's own encoder supports, with heads of this width.
 fn fitting(width: usize) -> TinyBert {
     TinyBert::shaped(TinyShape { hidden: 2 * width, heads: 2, layers: 2, inner: 128 }, 5)
 }
 
 #[tokio::test]
-async fn the_own_encoder_runs_heads_of_either_width_as_onnx_runtime_does() {
+async fn own_encoder_matches_runtime_for_both_head_widths() {
     for width in [32, 64] {
         for recipe in ["pooling = \"mean\"", "pooling = \"cls\""] {
             let dir = tiny_models_of(&fitting(width), recipe);
@@ -291,7 +291,7 @@ async fn the_own_encoder_runs_heads_of_either_width_as_onnx_runtime_does() {
 }
 
 #[tokio::test]
-async fn a_model_that_the_own_encoder_cannot_run_goes_to_onnx_runtime_or_is_refused() {
+async fn unsupported_model_uses_runtime_or_is_rejected() {
     let dir = tiny_models("");
     let dirs = || vec![dir.path().to_path_buf(), cache()];
     let model = open_with(dirs(), "tiny", "int8", EmbedEngine::Auto).await.unwrap();
@@ -304,13 +304,13 @@ async fn a_model_that_the_own_encoder_cannot_run_goes_to_onnx_runtime_or_is_refu
 }
 
 #[tokio::test]
-async fn the_own_encoder_can_be_turned_off() {
+async fn own_encoder_can_be_disabled() {
     let model = open_with(vec![cache()], "all-MiniLM-L6-v2", "int8", EmbedEngine::Onnx).await.unwrap();
     assert_eq!(model.engine(), "onnxruntime");
 }
 
 #[tokio::test]
-async fn weights_that_are_not_finite_are_refused_by_name() {
+async fn non_finite_weights_are_rejected_by_name() {
     let mut bert = fitting(32);
     bert.spoil("encoder.layer.1.output.dense.weight", f32::NAN);
     let dir = tiny_models_of(&bert, "");

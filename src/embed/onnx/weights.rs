@@ -1,5 +1,5 @@
-//! The weights of a BERT model: `config.json` and `model.safetensors`, read tensor by tensor, so that the file never
-//! lies in memory as a whole.
+//! The weights of a BERT model: `config.json` and `model.safetensors`, read tensor by tensor so that the whole file is
+//! never in memory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// No header of a model that this room can run comes near this.
+/// Size limit of the header; headers of supported models are far smaller.
 const MAX_HEADER_BYTES: u64 = 16 << 20;
 
-/// The shape of a BERT model, as `config.json` has it.
+/// The shape of a BERT model, as in `config.json`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct BertConfig {
     #[serde(default = "bert")]
@@ -51,11 +51,11 @@ fn default_epsilon() -> f32 {
 }
 
 impl BertConfig {
-    /// Reads `config.json` and refuses what the graph writer cannot write.
+    /// Reads `config.json` and rejects models that the graph writer does not support.
     pub(crate) fn open(path: &Path) -> Result<BertConfig> {
         let text = std::fs::read_to_string(path).at("read", path)?;
         let config: BertConfig = serde_json::from_str(&text)
-            .map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
+            .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", path.display())))?;
         let supported = config.model_type == "bert"
             && config.hidden_act == "gelu"
             && config.position_embedding_type == "absolute"
@@ -66,7 +66,7 @@ impl BertConfig {
         }
         Err(Error::new(
             ErrorCode::FailedPrecondition,
-            format!("`{}` describes a model that is no plain BERT encoder", path.display()),
+            format!("`{}` describes a model that is not a plain BERT encoder", path.display()),
         )
         .hint("export it to `model.onnx` and use that"))
     }
@@ -86,7 +86,7 @@ impl Weights {
     pub(crate) fn open(path: &Path) -> Result<Weights> {
         let mut file = File::open(path).at("open", path)?;
         let broken = |text: &str| {
-            Error::new(ErrorCode::DataLoss, format!("`{}` is no safetensors file: {text}", path.display()))
+            Error::new(ErrorCode::DataLoss, format!("`{}` is not a safetensors file: {text}", path.display()))
         };
         let mut length = [0; 8];
         file.read_exact(&mut length).at("read", path)?;
@@ -108,7 +108,7 @@ impl Weights {
         Ok(Weights { path: path.to_path_buf(), file: RefCell::new(file), data_start: 8 + length, tensors, prefix })
     }
 
-    /// Reads a matrix or vector as numbers, row by row, and checks its shape.
+    /// Reads a matrix or vector, row-major, and checks its shape.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let found = &self.info(name)?.shape;
         if found != shape {
@@ -122,10 +122,10 @@ impl Weights {
     /// Returns the height and width of a matrix.
     pub(crate) fn matrix_shape(&self, name: &str) -> Result<[usize; 2]> {
         let shape = &self.info(name)?.shape;
-        shape.as_slice().try_into().map_err(|_| self.broken(&format!("`{name}` has the shape {shape:?}, no matrix")))
+        shape.as_slice().try_into().map_err(|_| self.broken(&format!("`{name}` has the shape {shape:?}, not a matrix")))
     }
 
-    /// Hands the numbers of a tensor to `take`, in pieces, so that no second copy of a large one is needed.
+    /// Passes the numbers of a tensor to `take` piece by piece, so that large tensors need no second copy.
     pub(crate) fn read(&self, name: &str, take: &mut dyn FnMut(&[f32])) -> Result<()> {
         const PIECE: usize = 1 << 20;
         let info = self.info(name)?;
@@ -137,7 +137,7 @@ impl Weights {
         let count: usize = info.shape.iter().product();
         let (start, end) = info.data_offsets;
         if end.checked_sub(start) != count.checked_mul(width) {
-            return Err(self.broken(&format!("`{name}` has another length than its shape says")));
+            return Err(self.broken(&format!("the length of `{name}` does not match its shape")));
         }
         let mut file = self.file.borrow_mut();
         file.seek(SeekFrom::Start(self.data_start + start as u64)).at("read", &self.path)?;
@@ -154,12 +154,12 @@ impl Weights {
 
     fn info(&self, name: &str) -> Result<&TensorInfo> {
         let full = format!("{}{name}", self.prefix);
-        self.tensors.get(&full).ok_or_else(|| self.broken(&format!("it lacks `{full}`")))
+        self.tensors.get(&full).ok_or_else(|| self.broken(&format!("`{full}` is missing")))
     }
 
-    /// Says what is wrong with the file.
+    /// Returns an error about the contents of the file.
     pub(crate) fn broken(&self, text: &str) -> Error {
-        Error::new(ErrorCode::DataLoss, format!("`{}` holds no BERT model: {text}", self.path.display()))
+        Error::new(ErrorCode::DataLoss, format!("`{}` is not a valid BERT model: {text}", self.path.display()))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::model::{
 };
 
 fn record(path: &str, kind: FileKind) -> FileRecord {
-    FileRecord::for_test("/w".as_ref(), path, kind, ContentHash([1; 32]))
+    crate::model::samples::indexed_file("/w".as_ref(), path, kind, ContentHash([1; 32]))
 }
 
 /// The whole text as one chunk, as in the index.

@@ -1,8 +1,8 @@
-//! A command that speaks the plugin protocol, and one run of it.
+//! A command that implements the plugin protocol, and one run of it.
 //!
-//! It is started without a shell, by its absolute path, with an environment out of a fixed list and no file of ours, and in
-//! mode `local_only` without a network. It has a time and room for its answer; when either is over, it and everything that
-//! it started is killed. What it writes to standard error is shown only when it fails.
+//! The command is started without a shell, by its absolute path, with a fixed list of environment variables and no
+//! inherited file descriptors, and in mode `local_only` without network access. Its run time and output size are limited;
+//! at a limit, it is killed with everything that it started. Its standard error is shown only if it fails.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,31 +25,31 @@ use crate::llm::plugin::seal::{self, SealedFile, is_program};
 use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 
-/// How long what a plugin left behind may hold its output open after its end.
+/// How long processes left by a plugin may hold its output open after it ends.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// The longest first line of a script that the system reads.
 const FIRST_LINE: u64 = 256;
 
-/// What a run may take.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
-    /// From its start to its end.
+    /// Run time.
     pub time: Duration,
     /// Bytes of a request.
     pub request_bytes: usize,
     /// Bytes of its answer.
     pub answer_bytes: usize,
-    /// Bytes of its last words that are shown when it fails.
+    /// Bytes of standard error shown if it fails.
     pub words_bytes: usize,
 }
 
 impl PluginLimits {
-    /// What a task needs: a file of proposals is larger than a question, and takes longer.
+    /// Returns the limits of a task: a file of proposals is larger than a question and takes longer.
     pub fn of(task: &PluginTask) -> PluginLimits {
         let (seconds, request_bytes, answer_bytes) = match task {
             PluginTask::AugmentProposals { .. } => (600, 64 << 20, 32 << 20),
-            // A local model on a processor may think for minutes.
+            // A local model on a CPU may take minutes.
             PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => {
                 (120, 4 << 20, 1 << 20)
             }
@@ -58,30 +58,30 @@ impl PluginLimits {
     }
 }
 
-/// A command.
+/// A plugin command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PluginCommand {
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its arguments, each as it is.
+    /// Its arguments, passed unchanged.
     #[serde(default)]
     pub args: Vec<String>,
-    /// The folder that it runs in.
+    /// Its working directory.
     pub folder: PathBuf,
-    /// BLAKE3 of the program when it was chosen, in hex: another one under its name is not run.
+    /// BLAKE3 of the program when it was chosen, in hex; a changed program is not run.
     pub seal: String,
-    /// Its script, and the files that its arguments name by their whole path, sealed likewise.
+    /// Its script, and the files named by absolute path in its arguments, with their hashes.
     #[serde(default)]
     pub files: Vec<SealedFile>,
 }
 
 impl PluginCommand {
-    /// Finds a program as a shell would, and seals it. `folder` is where relative arguments count from.
+    /// Finds a program as a shell would, and records its hash. Relative arguments are resolved against `folder`.
     ///
     /// # Errors
-    /// `NotFound`: there is no such program; `PermissionDenied`: others may change it or a file that it is given, or that is
-    /// a link, so that nobody knows what would run.
+    /// `NotFound`: there is no such program; `PermissionDenied`: other users may change it or one of its files, or a file
+    /// is a symbolic link, which may change its target.
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
             return Err(Error::invalid("a command is a program and its arguments")
@@ -94,18 +94,17 @@ impl PluginCommand {
         Ok(PluginCommand { program, args, folder, seal, files })
     }
 
-    /// The command in one line, for people.
+    /// Returns the command line for display.
     pub fn shown(&self) -> String {
         let program = self.program.display().to_string();
         std::iter::once(program.as_str()).chain(self.args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Looks whether it can be run as it was chosen: its folder, the program and its files with their seals, and whether it
-    /// can be kept off the network where the mode asks for that. Nothing is run, and nothing else of it is known before it
-    /// is.
+    /// Checks that it can be run as chosen: its folder, the hashes of program and files, and, if the mode requires it,
+    /// network isolation. Runs nothing, so other failures appear only in a run.
     ///
     /// # Errors
-    /// As [`PluginCommand::ask`] would say it, with the cure; for a script `NotFound` and `PermissionDenied`.
+    /// As [`PluginCommand::ask`], with a hint; also `NotFound` and `PermissionDenied` for a script.
     pub async fn check(&self, mode: PrivacyMode) -> Result<()> {
         let command = self.clone();
         tokio::task::spawn_blocking(move || {
@@ -121,36 +120,36 @@ impl PluginCommand {
 
     fn check_folder(&self) -> Result<()> {
         let folder = &self.folder;
-        let cure = "choose it again in a folder that is there: vic llm use command ...";
+        let cure = "choose it again in an existing folder: vic llm use command ...";
         match std::fs::metadata(folder) {
             Ok(it) if !it.is_dir() => {
-                let text = format!("the plugin runs in `{}`, which is no folder", folder.display());
+                let text = format!("the plugin runs in `{}`, which is not a folder", folder.display());
                 Err(Error::new(ErrorCode::FailedPrecondition, text).hint(cure))
             }
             Ok(_) => access(folder, Access::EXEC_OK).map_err(|_| {
-                let text = format!("the plugin runs in `{}`, which may not be entered", folder.display());
+                let text = format!("the plugin runs in `{}`, which cannot be entered", folder.display());
                 Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod u+x {}", folder.display()))
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let text = format!("the folder `{}`, in which the plugin runs, is not there", folder.display());
+                let text = format!("the folder `{}`, in which the plugin runs, does not exist", folder.display());
                 Err(Error::not_found(text).hint(cure))
             }
             Err(error) => Err(error).at("look at", folder),
         }
     }
 
-    /// Makes sure that the program is the one that was chosen.
+    /// Checks that the program is unchanged.
     fn check_program(&self) -> Result<()> {
         seal::same(&self.program, "program", &self.seal, seal::seal_program(&self.program))
     }
 
-    /// Makes sure that its script is there and was sealed, and that every sealed file is the one that was chosen.
+    /// Checks that the script exists and was hashed, and that all hashed files are unchanged.
     fn check_files(&self) -> Result<()> {
         if let Some(script) = seal::script(&self.program, &self.args, &self.folder) {
             let script = self.folder.join(script);
             check_script(&script)?;
             if !self.files.iter().any(|it| it.is_of(&script)) {
-                let text = format!("the script `{}` was not there when the plugin was chosen", script.display());
+                let text = format!("the script `{}` did not exist when the plugin was chosen", script.display());
                 let cure = "choose it again: vic llm use command ...";
                 return Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure));
             }
@@ -158,13 +157,12 @@ impl PluginCommand {
         self.files.iter().try_for_each(SealedFile::check)
     }
 
-    /// Asks it. That it was asked is written down before: a command can pass on what it is told, whatever the mode.
+    /// Runs the plugin with a request. The call is logged first: in any mode, a command can forward its input.
     ///
     /// # Errors
-    /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also when the program or a file of it is another than
-    /// it was; `DeadlineExceeded` when its time is over; `ResourceExhausted` when it says too much; `FailedPrecondition`
-    /// when it fails, says nothing or something that is no answer to the task, or cannot be kept off the network in mode
-    /// `local_only`.
+    /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also if the program or a file has changed;
+    /// `DeadlineExceeded` on timeout; `ResourceExhausted` if the output is too large; `FailedPrecondition` if the plugin
+    /// fails, prints nothing or no valid answer to the task, or cannot be isolated from the network in mode `local_only`.
     pub async fn ask(
         &self,
         request: &PluginRequest,
@@ -174,7 +172,7 @@ impl PluginCommand {
         let text = serde_json::to_vec(request).map_err(Error::internal)?;
         if text.len() > limits.request_bytes {
             let (bytes, most) = (text.len(), limits.request_bytes);
-            return Err(Error::invalid(format!("the request has {bytes} bytes; a plugin is sent at most {most}")));
+            return Err(Error::invalid(format!("the request has {bytes} bytes; the limit for plugins is {most}")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
         let said = self.run(text, limits, mode).await.map_err(|error| without_network(error, mode))?;
@@ -182,15 +180,15 @@ impl PluginCommand {
             let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
             let what = match (said.is_empty(), error.is_eof()) {
                 (true, _) => "said nothing".to_string(),
-                (false, true) => format!("said half a JSON: `{shown}`"),
-                (false, false) => format!("said something that is no JSON: `{shown}`"),
+                (false, true) => format!("printed incomplete JSON: `{shown}`"),
+                (false, false) => format!("printed something that is not valid JSON: `{shown}`"),
             };
             self.failed(&what, &[])
         })?;
         PluginResponse::parse(value, &request.task, &format!("the plugin `{}`", self.shown()))
     }
 
-    /// Runs it once: `request` goes in, what it says comes out.
+    /// Runs it once: writes `request` to its input and returns its output.
     async fn run(&self, request: Vec<u8>, limits: PluginLimits, mode: PrivacyMode) -> Result<Vec<u8>> {
         let chosen = self.clone();
         let look =
@@ -204,7 +202,7 @@ impl PluginCommand {
         let running = Running::start(command, TaskId::random()?.0)
             .map_err(|it| offline::refused(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
         let (running, outcome) = self.converse(running, request, limits).await;
-        // What it left behind goes before its answer is believed. Waits for processes, hence on another thread.
+        // Kills leftover processes before the answer is used. This waits for processes, so it runs on the blocking pool.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
         outcome
     }
@@ -219,7 +217,7 @@ impl PluginCommand {
         let stdin = child.stdin.take();
         let write = async {
             if let Some(mut stdin) = stdin {
-                // One that reads nothing may still answer.
+                // A plugin that reads nothing may still answer.
                 let _unread = stdin.write_all(&request).await;
             }
         };
@@ -236,18 +234,18 @@ impl PluginCommand {
         (running, self.answer(heard, &limits))
     }
 
-    /// What a plugin said, if it ended well and in time.
+    /// Returns the output of a plugin that succeeded in time.
     fn answer(&self, heard: Option<Heard>, limits: &PluginLimits) -> Result<Vec<u8>> {
         let Some(Heard { ended, said, words }) = heard else {
             return Err(Error::new(
                 ErrorCode::DeadlineExceeded,
-                format!("the plugin `{}` took longer than {:?}, and was killed", self.shown(), limits.time),
+                format!("the plugin `{}` took longer than {:?} and was killed", self.shown(), limits.time),
             ));
         };
         match ended {
             Ended::Flooded => Err(Error::new(
                 ErrorCode::ResourceExhausted,
-                format!("the plugin `{}` said more than {} bytes, and was killed", self.shown(), limits.answer_bytes),
+                format!("the plugin `{}` printed more than {} bytes and was killed", self.shown(), limits.answer_bytes),
             )),
             Ended::Status(Ok(status)) if status.success() => Ok(said),
             Ended::Status(Ok(status)) => Err(self.failed(&told(status), &words)),
@@ -265,22 +263,22 @@ impl PluginCommand {
     }
 }
 
-/// Everything that came from a plugin.
+/// The complete output of a run.
 struct Heard {
     ended: Ended,
-    /// Its answer.
+    /// Standard output.
     said: Vec<u8>,
-    /// Its last words on the error output.
+    /// The end of standard error.
     words: Vec<u8>,
 }
 
-/// Reads what a plugin says until it ends, or says too much.
+/// Reads the output until the plugin ends or exceeds the limit.
 async fn listen(child: &mut Child, limits: &PluginLimits) -> Heard {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut words) = (Vec::new(), Vec::new());
     let ended = {
         let reading = async {
-            // One byte more tells that it is too much.
+            // One byte more than the limit shows that it is exceeded.
             let answer = read(stdout, &mut said, limits.answer_bytes + 1, false);
             let last_words = read(stderr, &mut words, limits.words_bytes, true);
             tokio::pin!(answer, last_words);
@@ -306,18 +304,18 @@ async fn listen(child: &mut Child, limits: &PluginLimits) -> Heard {
     Heard { ended, said, words }
 }
 
-/// A plugin that fails may have wanted what it does not get.
+/// Adds a hint that the plugin may have needed network access.
 fn without_network(error: Error, mode: PrivacyMode) -> Error {
     if mode != PrivacyMode::LocalOnly || error.code != ErrorCode::FailedPrecondition || error.hint.is_some() {
         return error;
     }
     error.hint(
-        "in mode local_only a plugin has no network, also not to this machine; a model server here is asked by `vic llm \
-         use ollama` or `openai`",
+        "in mode local_only a plugin has no network access, not even to this machine; reach a local model server with \
+         `vic llm use ollama` or `openai`",
     )
 }
 
-/// How a conversation ended.
+/// How a run ended.
 enum Ended {
     Flooded,
     Status(std::io::Result<ExitStatus>),
@@ -325,13 +323,13 @@ enum Ended {
 
 fn told(status: ExitStatus) -> String {
     match status.code() {
-        Some(code) => format!("ended with {code}"),
-        None => format!("was ended by the system ({status})"),
+        Some(code) => format!("exited with {code}"),
+        None => format!("was killed ({status})"),
     }
 }
 
-/// Reads at most so much; `on` reads further and throws away, so that the writer is not held up. Returns whether it was
-/// full.
+/// Reads at most `most` bytes. `on` continues to read and discards the rest, so that the writer does not block. Returns
+/// whether the limit was reached.
 async fn read(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
     let Some(mut source) = source else { return false };
     let mut piece = [0_u8; 8_192];
@@ -349,17 +347,18 @@ async fn read(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: 
     }
 }
 
-/// The first program of that name in the folders of `PATH`.
+/// Returns the first program with this name in `PATH`.
 fn in_path(name: &str) -> Result<PathBuf> {
     let environment = config::plugin_environment();
     let path = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, it)| it.clone()).unwrap_or_default();
-    // A relative folder in it would make the program depend on where we are.
+    // With a relative folder, the program would depend on the current directory.
     let folders = std::env::split_paths(&path).filter(|it| it.is_absolute());
     let mut files = folders.map(|it| it.join(name)).filter(|it| it.metadata().is_ok_and(|it| is_program(&it)));
     files.next().ok_or_else(|| Error::not_found(format!("there is no program `{name}` in PATH")))
 }
 
-/// Makes sure that what the first line of a script names is there; without it the system only says that the script is not.
+/// Checks that the interpreter in the first line of a script exists. Otherwise the system reports the script itself as
+/// missing.
 fn check_interpreter(program: &Path) -> Result<()> {
     let mut begin = Vec::new();
     let read = std::fs::File::open(program).and_then(|it| it.take(FIRST_LINE).read_to_end(&mut begin));
@@ -370,24 +369,24 @@ fn check_interpreter(program: &Path) -> Result<()> {
     let mut words = line.split_whitespace();
     let Some(interpreter) = words.next() else { return Ok(()) };
     let named = match words.next() {
-        // What `env` looks for, it looks for as we do.
+        // `env` searches `PATH` the same way.
         Some(name) if interpreter.ends_with("/env") && !name.starts_with('-') => in_path(name).err().map(|_| name),
         _ => (!Path::new(interpreter).exists()).then_some(interpreter),
     };
     match named {
         None => Ok(()),
         Some(missing) => {
-            let text = format!("`{}` is a script for `{missing}`, which is not there", program.display());
+            let text = format!("`{}` is a script for `{missing}`, which does not exist", program.display());
             Err(Error::not_found(text).hint(format!("install {missing}, or name another in its first line")))
         }
     }
 }
 
 fn check_script(script: &Path) -> Result<()> {
-    let cure = "name it by its path, from the folder where you type: vic llm use command ...";
+    let cure = "give its path relative to the current folder: vic llm use command ...";
     match std::fs::metadata(script) {
         Ok(_) => access(script, Access::READ_OK).map_err(|_| {
-            let text = format!("the script `{}` of the plugin may not be read", script.display());
+            let text = format!("the script `{}` of the plugin is not readable", script.display());
             Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod u+r {}", script.display()))
         }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -1,8 +1,8 @@
 //! The plugin protocol `axiograph_llm_plugin_v2` and `_v3`: a command that reads one JSON request from its standard input
 //! and writes one JSON response to its standard output.
 //!
-//! [`PluginCommand`] runs one; what it may take and what happens to it is in its own module. The command is not trusted:
-//! what it says is a proposal, which whoever asked checks.
+//! [`PluginCommand`] runs a plugin; its module documents limits and isolation. The command is not trusted: the caller must
+//! check its output.
 
 mod command;
 mod offline;

@@ -1,10 +1,10 @@
-//! What keeps a plugin off the network in mode `local_only`: a filter of system calls (seccomp) that its process is given
-//! before it becomes the plugin, and that whatever it starts inherits.
+//! Isolates plugins from the network in mode `local_only`: a system call filter (seccomp), installed in the child process
+//! before exec and inherited by its descendants.
 //!
-//! Nobody behind the filter gets a socket of any kind, not even to a program of this machine, which may pass on what it is
-//! told. Pairs of connected stream sockets stay: many a language runtime wakes itself up by one, and they lead nowhere.
-//! The other ways to a socket are closed too: `io_uring`, and another process's memory or files. Nothing else is taken
-//! away: a plugin still reads and writes files as the user may.
+//! The filter denies sockets of every kind, also to programs on this machine, which could forward data. Pairs of connected
+//! stream sockets remain allowed: many language runtimes use one to wake themselves up, and they have no outside peer.
+//! Other ways to a socket are denied too: `io_uring`, and the memory or descriptors of another process. Nothing else is
+//! restricted: a plugin can read and write the user's files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// A socket, and everything by which one could be had or led elsewhere without the call of that name.
+/// System calls that create or redirect a socket, or obtain one by other means.
 const REFUSED: [c_long; 13] = [
     libc::SYS_socket,
     libc::SYS_connect,
@@ -35,23 +35,23 @@ const REFUSED: [c_long; 13] = [
     libc::SYS_perf_event_open,
 ];
 
-/// The second set of numbers that some x86-64 kernels know their calls by (x32), and those that only it has: `ptrace`,
+/// The second set of system call numbers of some x86-64 kernels (x32), and the calls that exist only there: `ptrace`,
 /// `process_vm_readv`, `process_vm_writev`.
 #[cfg(target_arch = "x86_64")]
 const OTHER_NUMBERS: (c_long, [c_long; 3]) = (0x4000_0000, [521, 539, 540]);
 
-/// What the child says when the filter cannot be set: an error that neither entering a folder nor starting a program has.
+/// Error of the child if the filter cannot be installed. Neither chdir nor exec returns it.
 const NO_FILTER: i32 = libc::EDOM;
 
-/// Takes the network away from a command that is about to be started.
+/// Denies network access to a command before it is started.
 ///
 /// # Errors
-/// `FailedPrecondition`: there is no filter for this machine.
+/// `FailedPrecondition`: there is no filter for this platform.
 pub(super) fn confine(command: &mut Command) -> Result<()> {
     let filter = filter().map_err(|error| refusal(&error.to_string()))?;
     #[expect(unsafe_code, reason = "the standard library has no safe way to filter the calls of a child")]
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. These are two plain system calls, which
-    // allocate nothing; the filter was made before.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. These are two plain system calls that
+    // allocate nothing; the filter was built before.
     unsafe {
         command
             .pre_exec(move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from_raw_os_error(NO_FILTER)));
@@ -59,20 +59,20 @@ pub(super) fn confine(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Says what it means when a confined command did not start, if it is the filter that was refused.
+/// Returns the error for a confined command that did not start, if the filter was the cause.
 pub(super) fn refused(error: &io::Error) -> Option<Error> {
     (error.raw_os_error() == Some(NO_FILTER)).then(|| refusal("the system refuses the filter"))
 }
 
-/// Looks whether commands can be confined here, without starting one.
+/// Checks that commands can be confined on this machine, without starting one.
 ///
 /// # Errors
-/// `FailedPrecondition`, with the cure.
+/// `FailedPrecondition` with a hint.
 pub(super) fn check() -> Result<()> {
     filter().map_err(|error| refusal(&error.to_string()))?;
     let action = libc::SECCOMP_RET_ERRNO;
     #[expect(unsafe_code, reason = "no library in use offers this call")]
-    // SAFETY: the kernel reads four bytes at the address, which are there.
+    // SAFETY: the kernel reads four bytes at the address, which is valid for them.
     let answer = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
     match answer {
         0 => Ok(()),
@@ -81,9 +81,9 @@ pub(super) fn check() -> Result<()> {
 }
 
 fn refusal(cause: &str) -> Error {
-    let text = format!("in mode local_only a plugin runs without a network, and that cannot be had here: {cause}");
+    let text = format!("in mode local_only a plugin runs without a network, which this system cannot enforce: {cause}");
     Error::new(ErrorCode::FailedPrecondition, text).hint(
-        "it takes Linux 4.14 with CONFIG_SECCOMP_FILTER, and a container that allows seccomp; or let plugins reach the \
+        "use Linux 4.14 or later with CONFIG_SECCOMP_FILTER, and a container that allows seccomp; or let plugins use the \
          network with VIC_PRIVACY_MODE=cloud_reasoning_ok",
     )
 }
@@ -98,12 +98,12 @@ fn filter() -> std::result::Result<BpfProgram, BackendError> {
         rules.extend(again);
         rules.extend(own.map(|it| (it | other, Vec::new())));
     }
-    // Calls by the conventions of another processor, as 32-bit programs make them, end the process.
+    // System calls of another architecture, as in 32-bit programs, kill the process.
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// A pair of datagram sockets can be sent from to anybody; other families than that of this machine know other ways.
+/// Denies socket pairs that can reach other peers: datagram and raw sockets, and all families except Unix.
 fn pairs_that_lead_elsewhere() -> std::result::Result<Vec<SeccompRule>, BackendError> {
     use SeccompCmpOp::{MaskedEq, Ne};
     const KIND: u64 = 0xF;

@@ -1,8 +1,8 @@
-//! The process of a plugin, and the end of it and of everything that it started.
+//! The process of a plugin, and the cleanup of everything that it started.
 //!
-//! It leads a session and a process group of its own, has no file open but its three, and carries a mark in its
-//! environment that whatever it starts inherits. At its end the group is killed, then every process that carries the mark
-//! or descends from it, also one that made a session of its own; those that thereby become ours are reaped.
+//! The plugin leads its own session and process group, inherits only its three standard streams, and carries a mark in its
+//! environment that its descendants inherit. At its end, vic kills the group, then every process that has the mark or
+//! descends from it, even in another session, and reaps those that are reparented to vic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,30 +13,30 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tokio::process::{Child, Command};
 
-/// Name of the mark.
+/// Environment variable with the mark.
 pub(super) const MARK: &str = "VIC_PLUGIN_RUN";
-/// The longest that the end takes: what starts new processes faster than they are killed is left to the system.
+/// Time limit of the cleanup; processes that spawn faster than they are killed are left to the system.
 const LAST_ROUNDS: Duration = Duration::from_millis(800);
 
-/// The plugins that somebody waits for. Whoever else dies in our hands is a stray of one.
+/// Plugins with an owner that waits for them. Any other dead child in another session is a plugin's orphan.
 static WAITED_FOR: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// A plugin that runs; dropping it kills it with all that it started.
+/// A running plugin; dropping it kills it with all its descendants.
 pub(super) struct Running {
     pub(super) child: Child,
-    /// Its process, its group and its session.
+    /// Its process, group and session id.
     pid: i32,
     mark: String,
 }
 
 impl Running {
-    /// Starts a command, which has its program, arguments, folder and environment already.
+    /// Starts a command with program, arguments, folder and environment already set.
     pub(super) fn start(mut command: Command, mark: String) -> io::Result<Running> {
         adopt_orphans();
         command.env(MARK, &mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         alone(&mut command);
-        // Held until its number is known: until then it looks like a stray.
+        // Locked until the pid is registered: until then the child looks like an orphan.
         let mut waited_for = waited_for();
         let child = command.spawn()?;
         let pid = child.id().and_then(|it| i32::try_from(it).ok()).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Running {
         Ok(Running { child, pid, mark })
     }
 
-    /// Kills it and all that it started, and reaps what becomes ours.
+    /// Kills the plugin and its descendants, and reaps those reparented to vic.
     fn end(&self) {
         let begun = Instant::now();
         if let Some(group) = Pid::from_raw(self.pid) {
@@ -60,14 +60,14 @@ impl Running {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
             reap(&table);
-            // The table is not of one moment: what changes hands while it is read is in the next.
+            // The process table is not a consistent snapshot: changes during the scan appear in the next one.
             let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.leaves(&table));
             if was_over && is_over {
                 return;
             }
             if begun.elapsed() > LAST_ROUNDS {
                 if !living.is_empty() {
-                    tracing::warn!("{} processes of a plugin outlive it", living.len());
+                    tracing::warn!("{} processes of a plugin survived cleanup", living.len());
                 }
                 return;
             }
@@ -75,8 +75,8 @@ impl Running {
         }
     }
 
-    /// Says whether something of it is just ending, and will be ours to reap in a moment: it is dead, and not handed to
-    /// us yet, or it has let go of its memory, and the mark with it.
+    /// Returns whether one of its processes is about to be reparented to vic: it is dead but not reparented yet, or it has
+    /// already released its memory, and the mark with it.
     fn leaves(&self, table: &BTreeMap<i32, Process>) -> bool {
         let us = i32::try_from(std::process::id()).unwrap_or_default();
         let is_bare = |pid: i32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| it.is_empty());
@@ -84,7 +84,7 @@ impl Running {
             || strays(table).iter().any(|it| !it.dead && is_bare(it.pid))
     }
 
-    /// Whatever is in its session, carries the mark, or descends from such a process.
+    /// Returns all processes in its session or with its mark, and their descendants.
     fn own<'a>(&self, table: &'a BTreeMap<i32, Process>) -> impl Iterator<Item = &'a Process> + use<'a> {
         let us = std::process::id();
         let is_own = |it: &&Process| it.session == self.pid || carries(it.pid, &self.mark);
@@ -113,7 +113,7 @@ fn waited_for() -> MutexGuard<'static, BTreeSet<i32>> {
     WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Children of ours in another session that nobody waits for: orphans of plugins.
+/// Returns children of vic in another session without a waiting owner: orphans of plugins.
 fn strays(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
     let us = i32::try_from(std::process::id()).unwrap_or_default();
     let our_session = rustix::process::getsid(None).map_or(0, |it| it.as_raw_nonzero().get());
@@ -122,14 +122,14 @@ fn strays(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
     table.values().filter(is_stray).collect()
 }
 
-/// Takes leave of the dead among them.
+/// Reaps dead orphans.
 fn reap(table: &BTreeMap<i32, Process>) {
     for pid in strays(table).iter().filter(|it| it.dead).filter_map(|it| Pid::from_raw(it.pid)) {
         let _gone = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
 
-/// What the system says of a process.
+/// An entry of the process table.
 struct Process {
     pid: i32,
     parent: i32,
@@ -137,7 +137,7 @@ struct Process {
     dead: bool,
 }
 
-/// Every process of the system, as far as it can be seen.
+/// Returns all visible processes.
 fn processes() -> BTreeMap<i32, Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
@@ -146,7 +146,7 @@ fn processes() -> BTreeMap<i32, Process> {
 
 fn process(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before stands in brackets and may hold anything.
+    // The preceding name is in parentheses and may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
@@ -161,22 +161,22 @@ fn carries(pid: i32, mark: &str) -> bool {
     environment.split(|it| *it == 0).any(|it| it == wanted.as_bytes())
 }
 
-/// Has the processes whose parents die handed to us instead of to the first process of the system, which may not care.
+/// Makes vic a subreaper: orphans are reparented to vic instead of to init, which may not reap them.
 fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-            tracing::warn!(%error, "orphans of plugins are left to the system");
+            tracing::warn!(%error, "cannot become a subreaper; orphans of plugins are left to the system");
         }
     });
 }
 
-/// Gives the command a session of its own, and none of our files.
+/// Starts the command in its own session without inherited file descriptors.
 #[expect(unsafe_code, reason = "the standard library has no safe way to start a session or to close files")]
 fn alone(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. Both are plain system calls and allocate
-    // nothing. Files are marked to be closed by exec rather than closed: the standard library still needs one of them.
+    // nothing. Descriptors are marked close-on-exec instead of closed: the standard library still needs one of them.
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid().map_err(io::Error::from)?;

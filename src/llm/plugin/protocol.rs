@@ -1,4 +1,4 @@
-//! The messages of the protocol, letter for letter.
+//! The messages of the plugin protocol.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ pub const V2: &str = "axiograph_llm_plugin_v2";
 /// Name of the protocol of single steps of a tool loop.
 pub const V3: &str = "axiograph_llm_plugin_v3";
 
-/// Characters that are passed on of a plugin's own error, and of what is wrong with its answer.
+/// Maximum characters of a plugin's error, or of a parse error, in an error text.
 const SHOWN: usize = 500;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginRequest {
-    /// [`V2`] or [`V3`], as the task has it.
+    /// [`V2`] or [`V3`], depending on the task.
     pub protocol: String,
-    /// The model that the plugin is to use.
+    /// The model for the plugin to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What is to be done.
+    /// The task.
     pub task: PluginTask,
 }
 
-/// What a plugin can be asked for.
+/// The tasks of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PluginTask {
@@ -37,7 +37,7 @@ pub enum PluginTask {
     ToQuery {
         /// The question.
         question: String,
-        /// What there is to ask for.
+        /// Names that a query may use.
         #[serde(default)]
         schema: SchemaHints,
     },
@@ -50,33 +50,33 @@ pub enum PluginTask {
         /// Its `vars`, `rows` and `truncated`.
         results: Value,
     },
-    /// Add to proposals.
+    /// Extend a set of proposals.
     AugmentProposals {
         /// A whole `proposals.json`.
         proposals: Value,
-        /// Texts that the proposals rest on, by chunk, cut.
+        /// Evidence texts of the proposals by chunk, truncated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence_chunks: Option<BTreeMap<String, String>>,
-        /// Most proposals to add.
+        /// Maximum proposals to add.
         max_new_proposals: u32,
     },
     /// Take the next step of a tool loop.
     ToolLoopStep {
         /// The question.
         question: String,
-        /// What there is to ask for.
+        /// Names that a query may use.
         #[serde(default)]
         schema: SchemaHints,
         /// The tools that may be called.
         #[serde(default)]
         tools: Vec<ToolOffer>,
-        /// What was called so far, and what came of it.
+        /// Previous calls with their results.
         #[serde(default)]
         transcript: Vec<TranscriptStep>,
     },
 }
 
-/// What a snapshot holds, by name. Cut for large ones: hints, not the truth.
+/// Names in a snapshot. Truncated for large snapshots, so they are only hints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SchemaHints {
@@ -88,7 +88,7 @@ pub struct SchemaHints {
     pub schemas: Vec<String>,
     /// Relations with their fields.
     pub relation_signatures: Vec<String>,
-    /// What holds of relations.
+    /// Constraints on relations.
     pub relation_constraints: Vec<String>,
     /// Contexts.
     pub contexts: Vec<String>,
@@ -97,7 +97,7 @@ pub struct SchemaHints {
 }
 
 impl SchemaHints {
-    /// The same with at most so many names of each kind.
+    /// Truncates each list to `most` names.
     #[must_use]
     pub fn cut(mut self, most: usize) -> SchemaHints {
         for names in [
@@ -115,7 +115,7 @@ impl SchemaHints {
     }
 }
 
-/// A tool as a plugin is told of it.
+/// A tool as described to a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolOffer {
     /// Its name.
@@ -141,11 +141,11 @@ pub struct TranscriptStep {
     pub tool: String,
     /// Its arguments.
     pub args: Value,
-    /// What it gave; `{"error": ...}` when it failed.
+    /// Its result; `{"error": ...}` if it failed.
     pub result: Value,
 }
 
-/// A response. Which fields are there depends on the task; others are ignored.
+/// A response. The task determines which fields are used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PluginResponse {
@@ -161,7 +161,7 @@ pub struct PluginResponse {
     /// Proposals to add.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added_proposals: Vec<Value>,
-    /// Where proposals belong.
+    /// Schemas of proposals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schema_hint_updates: Vec<SchemaHintUpdate>,
     /// A tool to call.
@@ -170,15 +170,15 @@ pub struct PluginResponse {
     /// The end of a tool loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<FinalAnswer>,
-    /// Anything worth knowing.
+    /// Notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Why it failed; then nothing else counts.
+    /// Why it failed; the other fields are then ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Where a proposal belongs.
+/// The schema of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaHintUpdate {
     /// The proposal.
@@ -206,19 +206,19 @@ fn no_arguments() -> Value {
 pub struct FinalAnswer {
     /// The answer.
     pub answer: String,
-    /// What it rests on: ids out of results.
+    /// Its sources: ids from results.
     #[serde(default)]
     pub citations: Vec<String>,
-    /// Queries that were run for it.
+    /// Queries that were run.
     #[serde(default)]
     pub queries: Vec<String>,
-    /// Anything worth knowing.
+    /// Notes.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl PluginTask {
-    /// The protocol that has this task.
+    /// Returns the protocol of this task.
     pub fn protocol(&self) -> &'static str {
         match self {
             PluginTask::ToolLoopStep { .. } => V3,
@@ -226,7 +226,7 @@ impl PluginTask {
         }
     }
 
-    /// Its name on the wire.
+    /// Returns its name on the wire.
     pub fn kind(&self) -> &'static str {
         match self {
             PluginTask::ToQuery { .. } => "to_query",
@@ -238,24 +238,24 @@ impl PluginTask {
 }
 
 impl PluginRequest {
-    /// The request for a task.
+    /// Creates the request for a task.
     pub fn new(model: Option<String>, task: PluginTask) -> PluginRequest {
         let model = model.filter(|it| !it.is_empty());
         PluginRequest { protocol: task.protocol().into(), model, task }
     }
 
-    /// Reads a request that a host sent.
+    /// Parses a request sent by a host.
     ///
     /// # Errors
-    /// `InvalidArgument`: it is no request, or of another protocol, or names a model at too great a length.
+    /// `InvalidArgument`: it is not a request, belongs to another protocol, or its model name is too long.
     pub fn parse(text: &str) -> Result<PluginRequest> {
         let request: PluginRequest = serde_json::from_str(text)
-            .map_err(|error| Error::invalid(format!("it is no request of the plugin protocol: {error}")))?;
+            .map_err(|error| Error::invalid(format!("not a request of the plugin protocol: {error}")))?;
         if let Some(bytes) = request.model.as_ref().map(String::len).filter(|it| *it > MAX_MODEL) {
-            let text = format!("`model` has {bytes} bytes, and may have {MAX_MODEL}");
+            let text = format!("`model` has {bytes} bytes; at most {MAX_MODEL} are allowed");
             return Err(Error::invalid(text).field("model"));
         }
-        // v3 is a later version of the same, so that its name may stand before any task.
+        // v3 is a later version of v2, so its name is valid for every task.
         let fits = request.protocol == V3 || request.protocol == request.task.protocol();
         match fits {
             true => Ok(request),
@@ -271,26 +271,26 @@ impl PluginRequest {
 }
 
 impl PluginResponse {
-    /// The response that a failure is.
+    /// Creates the response for an error.
     pub fn failed(error: &Error) -> PluginResponse {
         PluginResponse { error: Some(error.message.clone()), ..PluginResponse::default() }
     }
 
-    /// Reads a response and says whether it answers the task. `who` is named in errors.
+    /// Parses a response and checks that it answers the task. `who` is named in errors.
     ///
     /// # Errors
-    /// `FailedPrecondition`: it is no response, says that it failed, or holds nothing that the task asks for.
+    /// `FailedPrecondition`: it is not a response, reports an error, or lacks a field that the task requires.
     pub fn parse(value: Value, task: &PluginTask, who: &str) -> Result<PluginResponse> {
         let wrong = |what: String| Err(Error::new(ErrorCode::FailedPrecondition, format!("{who} {what}")));
         if !value.is_object() {
-            return wrong("answered with no JSON object".into());
+            return wrong("did not answer with a JSON object".into());
         }
         let response: PluginResponse = match serde_path_to_error::deserialize(value) {
             Ok(response) => response,
             Err(error) => {
-                // It holds the value that does not fit, however long that is.
+                // The message quotes the offending value, which may be long.
                 let error: String = error.to_string().chars().take(SHOWN).collect();
-                return wrong(format!("answered with something else than the protocol has: {error}"));
+                return wrong(format!("sent a response that violates the protocol: {error}"));
             }
         };
         if let Some(error) = &response.error {
@@ -300,7 +300,7 @@ impl PluginResponse {
             PluginTask::ToQuery { .. } if response.query_ir_v1.is_none() && response.axql.is_none() => {
                 "`query_ir_v1` nor `axql`"
             }
-            // Whoever knows the third version may look further first.
+            // A v3 plugin may call a tool first.
             PluginTask::Answer { .. }
                 if response.answer.is_none() && response.tool_call.is_none() && response.final_answer.is_none() =>
             {

@@ -1,6 +1,6 @@
-//! What a command is made of, known again: the program, its script and the files that its arguments name by their whole
-//! path are hashed when the command is chosen. Others under the same names are not run, nor are files that other users may
-//! change, nor links, which can lead elsewhere tomorrow. A program may be one: that is how systems name their versions.
+//! Detects changes to the files of a command. The program, its script and the files named by absolute path in its arguments
+//! are hashed when the command is chosen. Changed files are rejected, and so are files writable by other users and symbolic
+//! links, which may change their target. Only the program may be a link, because systems use links for versions.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Who may change what is run: its owner only.
+/// Mode bits that let users other than the owner change a file.
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
-/// A file beyond this size, as of a model, is known by its place on the disk, size and times: hashing it would take
-/// seconds of every run. What writes to it changes those.
+/// Larger files, such as models, are identified by inode, size and times: hashing them would add seconds to every run.
+/// Writes change those values.
 const HASHED_BYTES: u64 = 64 << 20;
 
-/// Programs that run the file that they are given.
+/// Interpreters that run a script file.
 const RUN_SCRIPTS: [&str; 13] =
     ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "Rscript", "lua", "node", "nodejs", "php"];
 
-/// A file that a command names, as it was when the command was chosen.
+/// A file of a command, as it was when the command was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealedFile {
@@ -32,8 +32,8 @@ pub struct SealedFile {
 }
 
 impl SealedFile {
-    /// Every file that a command names in its arguments: its script, and what it names by the whole path. `folder` is
-    /// where the command runs.
+    /// Hashes every file that a command names in its arguments: its script, and files given by absolute path. `folder` is
+    /// the command's working directory.
     ///
     /// # Errors
     /// As [`seal_file`].
@@ -51,16 +51,16 @@ impl SealedFile {
         self.path == path
     }
 
-    /// Makes sure that it is the one that was sealed.
+    /// Checks that the file is unchanged.
     ///
     /// # Errors
-    /// As [`seal_file`]; `PermissionDenied` where it is another.
+    /// As [`seal_file`]; `PermissionDenied` if it has changed.
     pub(super) fn check(&self) -> Result<()> {
         same(&self.path, "file", &self.seal, seal_file(&self.path))
     }
 }
 
-/// Makes sure that what stands under a name now is what was sealed under it.
+/// Compares the current hash of a path with the recorded one.
 pub(super) fn same(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
     let cure = "choose it again: vic llm use command ...";
     let found = found.map_err(|error| match error.code {
@@ -74,7 +74,7 @@ pub(super) fn same(path: &Path, kind: &str, sealed: &str, found: Result<String>)
     Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
 }
 
-/// What an argument says: itself, or what an option is set to.
+/// Returns the value of an argument: itself, or the value of an `--option=value`.
 fn value(argument: &str) -> &str {
     match argument.split_once('=') {
         Some((option, value)) if option.starts_with('-') => value,
@@ -82,11 +82,11 @@ fn value(argument: &str) -> &str {
     }
 }
 
-/// The script that a program is to run, where it is known to be one that runs scripts: its first argument, or after
-/// options, which may take arguments themselves, the first one that is a file.
+/// Returns the script that a known interpreter runs: its first argument, or after options, which may take values, the first
+/// argument that is a file.
 pub(super) fn script<'a>(program: &Path, args: &'a [String], folder: &Path) -> Option<&'a str> {
     let name = program.file_name()?.to_str()?;
-    // `python3.12` is `python` as well.
+    // `python3.12` counts as `python`.
     let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
     if !RUN_SCRIPTS.contains(&bare) {
         return None;
@@ -99,36 +99,36 @@ pub(super) fn script<'a>(program: &Path, args: &'a [String], folder: &Path) -> O
     args.iter().map(String::as_str).filter(|it| !is_option(it)).find(|it| folder.join(it).is_file())
 }
 
-/// Says whether a file is one that can be run.
+/// Returns whether a file is executable.
 pub(super) fn is_program(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.mode() & 0o111 != 0
 }
 
-/// Makes sure that only its owner, this user or the system, can change a program; returns its hash.
+/// Checks that only its owner, this user or root, can change a program; returns its hash.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: it is no program, or others may change it.
+/// `NotFound`; `PermissionDenied`: it is not a program, or other users may change it.
 pub(super) fn seal_program(program: &Path) -> Result<String> {
     let metadata = std::fs::metadata(program).at("run", program)?;
     if !is_program(&metadata) {
-        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is no program", program.display())));
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not a program", program.display())));
     }
     seal(program, &metadata)
 }
 
-/// As [`seal_program`], for a file that a program is given.
+/// As [`seal_program`], for an argument file.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: it is a link or no file, or others may change it.
+/// `NotFound`; `PermissionDenied`: it is a link or not a file, or other users may change it.
 fn seal_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).at("look at", path)?;
     if metadata.is_symlink() {
         let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let text = format!("`{}` is not run, because it is a link, which may lead elsewhere tomorrow", path.display());
+        let text = format!("`{}` is not run, because it is a link, and its target may change", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("name the file: {}", leads.display())));
     }
     if !metadata.is_file() {
-        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is no file", path.display())));
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not a file", path.display())));
     }
     seal(path, &metadata)
 }

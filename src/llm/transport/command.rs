@@ -1,7 +1,7 @@
-//! An external command as a model: each round is one step of the plugin protocol.
+//! An external command as a backend: each round is one step of the plugin protocol.
 //!
-//! The protocol knows a question, tools and what came of them, and no conversation. The last message of the user is the
-//! question; what stands before it, and what the model is to be, goes with it as text.
+//! The protocol has a question, tools and their results, but no conversation. The last user message is the question;
+//! earlier messages and the system prompt are prepended to it as text.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -17,7 +17,7 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, Role, ToolCall, WorkloadKind};
 
-/// A command.
+/// A command backend.
 pub(super) struct Command {
     command: PluginCommand,
     model: String,
@@ -44,7 +44,7 @@ impl Transport for Command {
     }
 
     async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        // A plugin says nothing of its models; images have no place in its protocol.
+        // A plugin does not report its models, and its protocol has no images.
         let mut model = ModelCapability::unknown(self.model.as_str().into());
         model.workloads = vec![WorkloadKind::Chat, WorkloadKind::Tool];
         Ok(vec![model])
@@ -92,7 +92,7 @@ fn step(request: &LlmRequest) -> PluginTask {
     }
 }
 
-/// Calls with their results.
+/// Returns the calls with their results.
 fn transcript(messages: &[Message]) -> Vec<TranscriptStep> {
     let calls = messages.iter().flat_map(|it| &it.tool_calls);
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));

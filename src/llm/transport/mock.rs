@@ -1,4 +1,4 @@
-//! Models that need no model: one that says the same every time, and, for tests, one that says what it is told to.
+//! Mock backends: one that echoes, and, for tests, one with scripted answers.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -10,7 +10,7 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Role};
 
-/// Says back what the user said last, so that a program can be tried without a model.
+/// Echoes the last user message, so that programs can be tried without a model.
 pub(super) struct Echo;
 
 #[async_trait]
@@ -55,14 +55,14 @@ mod scripted {
     use crate::error::{Error, ErrorCode};
     use crate::llm::{LlmClient, LlmClientConfig, TransportConfig, client};
 
-    /// Gives its answers in order; then it is away. Remembers what it was asked.
+    /// Returns its answers in order, then `Unavailable`. Records its requests.
     pub(crate) struct Mock {
         answers: Mutex<VecDeque<Result<Vec<Piece>>>>,
         asked: Mutex<Vec<LlmRequest>>,
     }
 
     impl Mock {
-        /// One that says these texts, each in two pieces, as a stream has them.
+        /// Creates a mock that answers with these texts, each streamed in two pieces.
         pub(crate) fn new(answers: Vec<Result<String>>) -> Arc<Mock> {
             let in_two = |text: String| {
                 let (first, second) = text.split_at(text.floor_char_boundary(text.len() / 2));
@@ -72,22 +72,22 @@ mod scripted {
             Mock::in_pieces(answers.into_iter().map(|it| it.map(in_two)).collect())
         }
 
-        /// One that says these pieces.
+        /// Creates a mock that answers with these pieces.
         pub(crate) fn in_pieces(answers: Vec<Result<Vec<Piece>>>) -> Arc<Mock> {
             Arc::new(Mock { answers: Mutex::new(answers.into()), asked: Mutex::new(Vec::new()) })
         }
 
-        /// What it was asked so far.
+        /// Returns the requests so far.
         pub(crate) fn asked(&self) -> Vec<LlmRequest> {
             self.asked.lock().unwrap().clone()
         }
 
-        /// A client of it.
+        /// Creates a client of this mock.
         pub(crate) fn client(self: &Arc<Mock>) -> LlmClient {
             self.client_with(LlmClientConfig::default())
         }
 
-        /// A client of it with other settings.
+        /// Creates a client of this mock with other settings.
         pub(crate) fn client_with(self: &Arc<Mock>, config: LlmClientConfig) -> LlmClient {
             client(LlmClientConfig { transport: TransportConfig::Custom(self.clone()), ..config }).unwrap()
         }
@@ -100,7 +100,7 @@ mod scripted {
         }
 
         fn place(&self) -> String {
-            // Each has a queue of its own.
+            // Unique, so that each mock has its own queue.
             format!("{self:p}")
         }
 

@@ -1,4 +1,4 @@
-//! What talks to a model. A transport makes one try of one request and knows nothing of queues, retries or tools.
+//! Transports to models. A transport makes one attempt of one request; it has no queue, retries or tools.
 
 mod command;
 mod lines;
@@ -22,44 +22,44 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, ModelId, ToolCall};
 
-/// A step of an answer.
+/// A piece of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// More text.
     Text(String),
-    /// A call of a tool, whole.
+    /// A complete tool call.
     Call(ToolCall),
-    /// The end; nothing comes after it.
+    /// The end; no piece follows.
     Done {
-        /// Why.
+        /// The finish reason.
         finish: FinishReason,
-        /// What it took.
+        /// Tokens used.
         usage: Usage,
     },
 }
 
-/// Steps of an answer: texts and calls, then one `Done` or one error.
+/// The pieces of an answer: texts and calls, then one `Done` or one error.
 pub type PieceStream = BoxStream<'static, Result<Piece>>;
 
-/// A way to models. Shared by all threads.
+/// A connection to a backend. Shared by all threads.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Its kind: `ollama`, `openai`, `command` or `mock`.
+    /// Returns the kind: `ollama`, `openai`, `command` or `mock`.
     fn backend(&self) -> &'static str;
 
-    /// Where it leads: an address, or a program.
+    /// Returns its address or program.
     fn place(&self) -> String;
 
-    /// The model that is asked when a request names none.
+    /// Returns the default model.
     fn model(&self) -> &str;
 
-    /// What its models can do, as far as it says.
+    /// Queries the capabilities of its models.
     ///
     /// # Errors
-    /// See the module of the room.
+    /// See the docs of [`crate::llm`].
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>>;
 
-    /// What one model can do, as far as the backend says.
+    /// Queries the capabilities of one model.
     ///
     /// # Errors
     /// As [`Transport::capabilities`].
@@ -69,62 +69,62 @@ pub trait Transport: Send + Sync {
         Ok(known.unwrap_or_else(|| ModelCapability::unknown(model.clone())))
     }
 
-    /// Whether a request says how much context its model is to have. Where it does not, the server knows.
+    /// Returns whether requests set the context size of the model; otherwise the server decides.
     fn takes_context(&self) -> bool {
         false
     }
 
-    /// Asks. Dropping the stream ends the request.
+    /// Sends a request. Dropping the stream ends it.
     ///
     /// # Errors
-    /// See the module of the room; the stream itself can end with the same errors.
+    /// See the docs of [`crate::llm`]; the stream can end with the same errors.
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream>;
 
-    /// Turns texts into vectors, with so much context where it [takes](Transport::takes_context) one.
+    /// Embeds texts, with a context size if the backend [takes](Transport::takes_context) one.
     ///
     /// # Errors
-    /// `FailedPrecondition` where that cannot be asked for.
+    /// `FailedPrecondition` if the backend cannot embed.
     async fn embed(&self, _texts: &[String], _context: Option<u32>, _mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         Err(Error::new(ErrorCode::FailedPrecondition, format!("the backend `{}` does not embed", self.backend())))
     }
 }
 
-/// Which transport, and where to.
+/// The kind of transport and its target.
 #[derive(Clone)]
 pub enum TransportConfig {
     /// The native API of an Ollama server.
     Ollama {
         /// Its address.
         base_url: String,
-        /// Bearer token, if it asks for one.
+        /// Bearer token, if required.
         auth_token: Option<String>,
         /// The model.
         model: String,
     },
-    /// The chat API that llama.cpp's server, vLLM, LM Studio and others share.
+    /// The chat API of llama.cpp's server, vLLM, LM Studio and others.
     OpenAi {
         /// Its address, with or without `/v1`.
         base_url: String,
-        /// Bearer token, if it asks for one.
+        /// Bearer token, if required.
         auth_token: Option<String>,
         /// The model.
         model: String,
     },
-    /// A command that speaks the plugin protocol.
+    /// A command that implements the plugin protocol.
     Command {
-        /// It.
+        /// The command.
         command: PluginCommand,
-        /// The model that it is told to use; may be empty.
+        /// The model for the plugin to use; may be empty.
         model: String,
     },
-    /// Says the same every time; asks nobody.
+    /// A deterministic mock that sends no requests.
     Mock,
-    /// One of the caller's own.
+    /// A custom transport.
     Custom(Arc<dyn Transport>),
 }
 
 impl TransportConfig {
-    /// The configured Ollama server.
+    /// Returns the transport of the configured Ollama server.
     pub fn ollama(config: &Config, model: &str) -> TransportConfig {
         let servers = &config.embed;
         TransportConfig::Ollama {
@@ -134,7 +134,7 @@ impl TransportConfig {
         }
     }
 
-    /// The configured OpenAI-compatible server.
+    /// Returns the transport of the configured OpenAI-compatible server.
     pub fn openai(config: &Config, model: &str) -> TransportConfig {
         let servers = &config.embed;
         TransportConfig::OpenAi {

@@ -1,4 +1,4 @@
-//! An Ollama server: `POST /api/chat`, one JSON object a line.
+//! An Ollama server: `POST /api/chat`, one JSON object per line.
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -21,7 +21,7 @@ use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall, Workloa
 
 /// Keeps the model in the server's memory between questions.
 const KEEP_ALIVE: &str = "10m";
-/// Models whose abilities are asked for at the same time.
+/// Concurrent capability queries.
 const LOOKS_AT_ONCE: usize = 4;
 
 /// A model on an Ollama server.
@@ -29,10 +29,10 @@ pub(super) struct Ollama {
     server: Server,
 }
 
-/// An answer as far as it has come.
+/// An answer being read.
 struct Reading {
     lines: Lines,
-    /// Calls so far: the server gives them no names.
+    /// Calls so far: the server gives them no ids.
     calls: usize,
 }
 
@@ -48,7 +48,7 @@ impl Ollama {
         }
         messages.extend(request.messages.iter().map(message));
         if let Some(last) = messages.last_mut().filter(|_| !request.images.is_empty()) {
-            // Plain base64, without the prefix of a data address.
+            // Plain base64, without a data URL prefix.
             last["images"] = request.images.iter().map(|it| STANDARD.encode(it)).collect();
         }
         let mut options = json!({ "temperature": request.temperature, "num_predict": request.max_tokens });
@@ -63,7 +63,7 @@ impl Ollama {
         }
         let mut body = json!({
             "model": model, "messages": messages, "stream": true, "keep_alive": KEEP_ALIVE, "options": options,
-            // Thoughts would use up the tokens of the answer.
+            // Thinking would use up the answer's tokens.
             "think": false,
         });
         if let Some(schema) = &request.schema {
@@ -85,7 +85,7 @@ impl Ollama {
         }
     }
 
-    /// What the server says of one model. Asked once: somebody waits for the answer.
+    /// Queries the capabilities of one model. There are no retries, because a caller waits for the answer.
     async fn shown(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
         let url = remote::endpoint(&self.server.base, "api/show");
         let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(inner)?;
@@ -114,7 +114,7 @@ fn message(message: &Message) -> Value {
     let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
-            // Here arguments are an object, not a text.
+            // Ollama expects arguments as an object, not a string.
             let arguments: Value = serde_json::from_str(&it.arguments_json).unwrap_or_else(|_| json!({}));
             json!({ "function": { "name": it.name, "arguments": arguments } })
         };
@@ -172,7 +172,7 @@ impl Transport for Ollama {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "api/chat");
         if !Purpose::Reasoning.may_leave(mode) {
-            // Once: somebody waits for the answer.
+            // No retries: a caller waits for the answer.
             let show = timeout(patience.first, remote::passed_on(&client, &self.server.base, model, 1));
             let shown = show.await.map_err(|_| lines::silence(&url, false))?;
             match shown.map_err(|error| self.hint(model, error))? {
@@ -198,7 +198,7 @@ impl server::Reading for Reading {
             return Ok(Vec::new());
         }
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
-            // Half a line is what a server leaves that was killed.
+            // A killed server leaves an incomplete line.
             return Err(if line.starts_with('{') && !line.ends_with('}') {
                 lines.cut()
             } else {

@@ -18,7 +18,7 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 
-/// Most calls in one answer: a piece names its call by a number, and a large one is nonsense.
+/// Maximum calls in one answer: a piece refers to its call by index, and a large index is invalid.
 const MAX_CALLS: usize = 64;
 
 /// A model on an OpenAI-compatible server.
@@ -26,25 +26,25 @@ pub(super) struct OpenAi {
     server: Server,
 }
 
-/// An answer as far as it has come.
+/// An answer being read.
 struct Reading {
     lines: Lines,
-    /// Servers that do not stream answer with one JSON object.
+    /// Set for servers that do not stream and answer with one JSON object.
     whole: bool,
     finish: Option<FinishReason>,
     usage: Usage,
-    /// Calls as far as their pieces have come.
+    /// Calls assembled so far.
     calls: Vec<ToolCall>,
 }
 
 impl OpenAi {
     pub(super) fn new(base: &str, key: Option<String>, model: &str) -> OpenAi {
-        // People give the address with and without the version.
+        // Users configure the address with or without `/v1`.
         let base = base.trim_end_matches('/');
         OpenAi { server: Server { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() } }
     }
 
-    /// The context that a llama.cpp server gives each request; None where there is no such server.
+    /// Returns the context size of a llama.cpp server per request; `None` for other servers.
     async fn started_with(&self, client: &Outbound) -> Option<u64> {
         let response = client.send(client.get(&remote::endpoint(&self.server.base, "props"))).await.ok()?;
         let props: Value = serde_json::from_slice(&remote::answer(response).await.ok()?).ok()?;
@@ -101,7 +101,7 @@ fn message(message: &Message) -> Value {
     sent
 }
 
-/// An image as an address that holds it, with the type that its first bytes say.
+/// Returns an image as a data URL; detects the type from the first bytes.
 fn data_url(image: &[u8]) -> String {
     let kind = match image {
         [0xff, 0xd8, ..] => "jpeg",
@@ -130,14 +130,14 @@ impl Transport for OpenAi {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "v1/models");
         let models = server::listed(&client, &url, "data", "is it an OpenAI-compatible server?").await.map_err(hint)?;
-        // llama.cpp says here what a model was trained for; what it was started with, it says elsewhere.
+        // llama.cpp reports the trained context here, and the actual one at another endpoint.
         let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
         let started_with = if is_llama { self.started_with(&client).await } else { None };
         let model = |it: &Value| {
             let name = it["id"].as_str()?;
             let mut model = ModelCapability::unknown(ModelId(name.into()));
             let length = |it: &Value| it.as_u64();
-            // vLLM and llama.cpp say how long a context is, each in its own field.
+            // vLLM and llama.cpp report the context size in different fields.
             let said = [length(&it["max_model_len"]), length(&it["meta"]["n_ctx"]), started_with];
             let length = said.into_iter().flatten().min().or(length(&it["meta"]["n_ctx_train"]));
             model.max_context_tokens = length.and_then(|it| u32::try_from(it).ok());
@@ -172,7 +172,7 @@ impl server::Reading for Reading {
             pieces.extend(self.done()?);
             return Ok(pieces);
         }
-        // The end of the stream after the reason for it is as good as `[DONE]`, which not every server sends.
+        // End of stream after a finish reason counts as `[DONE]`, which not every server sends.
         let Some(line) = self.lines.next().await? else { return self.done() };
         if line.is_empty() || line.starts_with(':') || line.starts_with("event:") || line.starts_with("id:") {
             return Ok(Vec::new());
@@ -189,14 +189,14 @@ impl server::Reading for Reading {
 }
 
 impl Reading {
-    /// The calls, which are whole only now, and the end.
+    /// Returns the calls, which are complete only now, and the end.
     fn done(&mut self) -> Result<Vec<Piece>> {
         let finish = self.finish.ok_or_else(|| self.lines.cut())?;
-        // Some servers say `stop` although they call.
+        // Some servers report `stop` although there are calls.
         let finish =
             if finish == FinishReason::Stop && !self.calls.is_empty() { FinishReason::ToolCalls } else { finish };
         if self.calls.iter().any(|it| it.name.is_empty()) {
-            return Err(self.lines.nonsense("a call without the name of a tool"));
+            return Err(self.lines.nonsense("a call without a tool name"));
         }
         let mut pieces: Vec<Piece> = std::mem::take(&mut self.calls).into_iter().map(Piece::Call).collect();
         pieces.push(Piece::Done { finish, usage: self.usage });
@@ -239,11 +239,11 @@ impl Reading {
         }
     }
 
-    /// Takes a piece of a call: its name comes with the first, its arguments in any number.
+    /// Adds a piece of a call. The name comes with the first piece, the arguments in any number of pieces.
     fn call(&mut self, place: usize, piece: &Value) -> Result<()> {
         let index = piece["index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(place);
         if index > self.calls.len() || index >= MAX_CALLS {
-            return Err(self.lines.nonsense("a call with a number out of order"));
+            return Err(self.lines.nonsense("a call with an index out of order"));
         }
         if index == self.calls.len() {
             let id = format!("call-{}", index + 1);
@@ -267,7 +267,7 @@ impl Reading {
     }
 }
 
-/// Says what to do when nobody is there.
+/// Adds a hint if the server is unreachable.
 fn hint(error: Error) -> Error {
     match error.hint.as_deref() {
         Some(AWAY) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),

@@ -1,4 +1,4 @@
-//! What the two kinds of server have in common: how they are reached, what they list, and how an answer comes in steps.
+//! Shared code of the two kinds of server: connecting, listing models, and streaming an answer.
 
 use futures::stream::{self, StreamExt};
 use reqwest::StatusCode;
@@ -16,16 +16,16 @@ use crate::machine::computing;
 use crate::model::llm::request::LlmRequest;
 use crate::model::{PrivacyMode, ToolSpec};
 
-/// A server, and the model on it that is asked when a request names none.
+/// A server and its default model.
 pub(super) struct Server {
     pub(super) base: String,
     pub(super) key: Option<String>,
     pub(super) model: String,
 }
 
-/// An answer as far as it has come.
+/// An answer being read.
 pub(super) trait Reading: Send + 'static {
-    /// Reads on: the pieces that came, of which only the last can be the end.
+    /// Reads the next pieces; only the last can be `Done`.
     fn step(&mut self) -> impl Future<Output = Result<Vec<Piece>>> + Send;
 }
 
@@ -34,7 +34,7 @@ impl Server {
         egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await
     }
 
-    /// Turns texts into vectors, as a server of that kind does.
+    /// Embeds texts with the server.
     pub(super) async fn embed(
         &self,
         kind: EmbedBackend,
@@ -50,7 +50,7 @@ impl Server {
             precision: String::new(),
             engine: EmbedEngine::Auto,
             device: EmbedDevice::Cpu,
-            // Of these, those of the kind are read.
+            // Only the fields of the backend in use are read.
             ollama_url: self.base.clone(),
             ollama_key: self.key.clone(),
             openai_url: self.base.clone(),
@@ -61,11 +61,11 @@ impl Server {
     }
 }
 
-/// Returns the models that a server lists under `key`; `doubt` is the hint where it lists none. Asked once: somebody waits
-/// for the answer.
+/// Returns the models that a server lists under `key`; `doubt` is the hint if there is no list. There are no retries,
+/// because a caller waits for the answer.
 ///
 /// # Errors
-/// Nobody is there, a refusal, or `FailedPrecondition`: the answer holds no such list, or is too long to be looked at.
+/// The server is unreachable or returns an error; `FailedPrecondition`: the answer has no such list or is too long.
 pub(super) async fn listed(client: &Outbound, url: &str, key: &str, doubt: &str) -> Result<Vec<Value>> {
     let sent = client.send(client.get(url)).await.map_err(|error| error.at(url))?;
     let (status, headers) = (sent.status(), sent.headers().clone());
@@ -80,10 +80,10 @@ pub(super) async fn listed(client: &Outbound, url: &str, key: &str, doubt: &str)
     }
 }
 
-/// Posts a question; returns the head of its answer, and the lines.
+/// Posts a request; returns the headers and the lines of the answer.
 ///
 /// # Errors
-/// Nobody is there, silence, or a refusal.
+/// The server is unreachable, times out, or returns an error.
 pub(super) async fn ask(
     client: &Outbound,
     url: &str,
@@ -92,7 +92,7 @@ pub(super) async fn ask(
     body: impl FnOnce() -> Value + Send,
 ) -> Result<(HeaderMap, Lines)> {
     let patience = request.patience;
-    // Pictures are megabytes, and are written as letters.
+    // Encoding megabytes of images as base64 is CPU-bound work.
     let posted = computing(|| client.post(url).timeout(patience.overall).json(&body()));
     let sent = timeout(patience.first, client.send(posted)).await.map_err(|_| lines::silence(url, false))?;
     let response = sent.map_err(|error| error.at(url))?;
@@ -104,7 +104,7 @@ pub(super) async fn ask(
     Ok((headers, lines))
 }
 
-/// The pieces of an answer to its end or its first error.
+/// Returns the pieces of an answer up to its end or first error.
 pub(super) fn pieces(reading: impl Reading) -> PieceStream {
     let steps = stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
@@ -120,7 +120,7 @@ pub(super) fn pieces(reading: impl Reading) -> PieceStream {
     steps.flat_map(stream::iter).boxed()
 }
 
-/// A tool as both are told of it.
+/// Returns a tool in the format of both APIs.
 pub(super) fn offered(tool: &ToolSpec) -> Value {
     let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
     json!({ "type": "function", "function": function })

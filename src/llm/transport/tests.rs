@@ -1,4 +1,4 @@
-//! Servers that answer as the real ones do, down to how they fail.
+//! Fake servers that answer and fail like the real ones.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use super::*;
 use crate::llm::{LlmClient, LlmClientConfig, Message, Patience, WorkloadKind, client};
 use crate::model::ToolSpec;
 
-/// What a server does with one request.
+/// A step of a fake server.
 #[derive(Clone)]
 enum Act {
     /// Sends the head of an answer: status, content type.
     Head(u16, &'static str),
     Send(String),
     Wait(u64),
-    /// Keeps the connection open and says nothing more.
+    /// Keeps the connection open without sending more.
     Hang,
 }
 
@@ -59,7 +59,7 @@ impl Server {
     }
 }
 
-/// A client of a transport.
+/// Creates a client of a transport.
 fn over(transport: impl Transport + 'static) -> LlmClient {
     let transport = TransportConfig::Custom(Arc::new(transport));
     client(LlmClientConfig { transport, ..LlmClientConfig::default() }).unwrap()
@@ -97,7 +97,7 @@ async fn serve(stream: TcpStream, script: &Script, log: &Mutex<Vec<(String, Valu
     }
 }
 
-/// `/api/show` of a model that runs on the server itself, and the given acts for a chat.
+/// Answers `/api/show` as for a local model, and a chat with the given steps.
 fn local(chat: Vec<Act>) -> impl Fn(&str, &Value) -> Vec<Act> + Send + Sync {
     move |path, _| match path {
         "/api/show" => answer(200, "application/json", r#"{"details":{},"capabilities":["completion"]}"#),
@@ -141,7 +141,7 @@ async fn fails(model: &LlmClient, request: LlmRequest) -> Error {
 }
 
 #[tokio::test]
-async fn ollama_streams_text_and_says_why_it_ended() {
+async fn ollama_streams_text_and_finish_reason() {
     let server = Server::start(local(ndjson(&[text("Ada "), text("Quill"), done("length")]))).await;
     let mut request = request();
     request.schema = Some(json!({ "type": "object" }));
@@ -158,7 +158,7 @@ async fn ollama_streams_text_and_says_why_it_ended() {
 }
 
 #[tokio::test]
-async fn every_request_to_ollama_gives_the_model_the_same_context() {
+async fn ollama_requests_use_same_context_size() {
     let server = Server::start(|path, _| match path {
         "/api/tags" => answer(200, "application/json", r#"{"models":[{"name":"m:latest","digest":"d"}]}"#),
         "/api/show" => answer(200, "application/json", r#"{"model_info":{"x.context_length":8192}}"#),
@@ -180,7 +180,7 @@ async fn every_request_to_ollama_gives_the_model_the_same_context() {
 }
 
 #[tokio::test]
-async fn openai_streams_text_and_says_why_it_ended() {
+async fn openai_streams_text_and_finish_reason() {
     let server = Server::start(|_, _| {
         sse(&[
             ": keep-alive",
@@ -204,14 +204,14 @@ async fn openai_streams_text_and_says_why_it_ended() {
 }
 
 #[tokio::test]
-async fn an_openai_server_that_does_not_stream_is_understood() {
+async fn non_streaming_openai_answer_is_parsed() {
     let whole = r#"{"choices":[{"message":{"content":"Ada"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}"#;
     let server = Server::start(move |_, _| answer(200, "application/json; charset=utf-8", whole)).await;
     assert_eq!(server.openai().complete(request()).await.unwrap().text, "Ada");
 }
 
 #[tokio::test]
-async fn a_missing_model_has_a_cure() {
+async fn missing_model_has_hint() {
     let script = |_: &str, _: &Value| answer(404, "application/json", r#"{"error":"model 'm' not found"}"#);
     let server = Server::start(script).await;
     let error = fails(&server.ollama(), request()).await;
@@ -220,7 +220,7 @@ async fn a_missing_model_has_a_cure() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_apart() {
+async fn unreachable_server_fails_fast_with_hint() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -234,11 +234,11 @@ async fn a_server_that_is_away_is_told_apart() {
         let error = fails(&model, quick.clone()).await;
         assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::Unavailable, Some(cure)));
     }
-    assert!(begun.elapsed() < Duration::from_secs(3), "nobody who asks waits for a server that is away");
+    assert!(begun.elapsed() < Duration::from_secs(3), "an unreachable server fails at once");
 }
 
 #[tokio::test]
-async fn every_bad_ending_of_ollama_is_a_typed_error() {
+async fn ollama_failures_are_typed_errors() {
     let head = || Act::Head(200, "application/x-ndjson");
     let line = || Act::Send(format!("{}\n", text("Ada")));
     let endless = (0..50).map(|_| text(&"x".repeat(10_000))).collect::<Vec<_>>();
@@ -271,7 +271,7 @@ async fn every_bad_ending_of_ollama_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn every_bad_ending_of_openai_is_a_typed_error() {
+async fn openai_failures_are_typed_errors() {
     let piece = r#"data: {"choices":[{"index":0,"delta":{"content":"Ada "}}]}"#;
     let head = || Act::Head(200, "text/event-stream");
     for (name, acts, code) in [
@@ -299,7 +299,7 @@ async fn every_bad_ending_of_openai_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn slow_tokens_are_no_silence_until_the_overall_limit() {
+async fn slow_tokens_are_allowed_until_overall_timeout() {
     let slowly = |tokens: usize| {
         let mut acts = vec![Act::Head(200, "application/x-ndjson")];
         for _ in 0..tokens {
@@ -310,7 +310,7 @@ async fn slow_tokens_are_no_silence_until_the_overall_limit() {
     };
     let server = Server::start(slowly(8)).await;
     assert_eq!(server.ollama().complete(request()).await.unwrap().text, "xxxxxxxx");
-    // Long enough for a busy machine to begin, far too short for the end.
+    // Long enough for a loaded machine to start, far too short for the end.
     let server = Server::start(slowly(400)).await;
     let mut short = request();
     short.patience.overall = Duration::from_secs(3);
@@ -318,7 +318,7 @@ async fn slow_tokens_are_no_silence_until_the_overall_limit() {
 }
 
 #[tokio::test]
-async fn what_would_leave_the_machine_needs_the_mode_for_it() {
+async fn remote_requests_require_cloud_mode() {
     let script = |path: &str, _: &Value| match path {
         "/api/show" => {
             answer(200, "application/json", r#"{"remote_model":"m","remote_host":"https://ollama.com:443"}"#)
@@ -342,7 +342,7 @@ fn find() -> ToolSpec {
     ToolSpec { name: "find".into(), description: "finds".into(), parameters }
 }
 
-/// A request in which a tool was called already and gave its result.
+/// A request with a tool call and its result.
 fn with_tool() -> LlmRequest {
     let mut request = request();
     let call = ToolCall { id: "c7".into(), name: "find".into(), arguments_json: r#"{"query":"bees"}"#.into() };
@@ -352,7 +352,7 @@ fn with_tool() -> LlmRequest {
 }
 
 #[tokio::test]
-async fn ollama_is_told_of_tools_and_its_calls_are_understood() {
+async fn ollama_tools_and_calls_round_trip() {
     let call = json!({ "model": "m", "done": false, "message": { "role": "assistant", "content": "",
         "tool_calls": [{ "function": { "name": "find", "arguments": { "query": "hive" } } }] } });
     let server = Server::start(local(ndjson(&[call, done("stop")]))).await;
@@ -368,7 +368,7 @@ async fn ollama_is_told_of_tools_and_its_calls_are_understood() {
 }
 
 #[tokio::test]
-async fn openai_calls_that_come_in_pieces_are_put_together() {
+async fn openai_call_pieces_are_assembled() {
     let server = Server::start(|_, _| {
         sse(&[
             r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"find","arguments":""}}]}}]}"#,
@@ -395,7 +395,7 @@ async fn openai_calls_that_come_in_pieces_are_put_together() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_name_or_with_a_wild_number_is_nonsense() {
+async fn call_without_name_or_with_bad_index_is_rejected() {
     let end = r#"data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#;
     for piece in [
         r#"data: {"choices":[{"delta":{"tool_calls":[{"index":4000000000,"function":{"name":"find"}}]}}]}"#,
@@ -407,7 +407,7 @@ async fn a_call_without_a_name_or_with_a_wild_number_is_nonsense() {
 }
 
 #[tokio::test]
-async fn the_abilities_of_models_are_asked_for_and_hold() {
+async fn model_capabilities_are_queried_and_enforced() {
     let server = Server::start(|path, _| match path {
         "/api/tags" => answer(200, "application/json", r#"{"models":[{"name":"m:latest"}]}"#),
         "/api/show" => {
@@ -422,7 +422,7 @@ async fn the_abilities_of_models_are_asked_for_and_hold() {
     let snapshot = ollama.capabilities(PrivacyMode::LocalOnly).await.unwrap();
     assert_eq!(snapshot.models[0].max_context_tokens, Some(2_048));
     assert_eq!(snapshot.models[0].workloads, [WorkloadKind::Chat, WorkloadKind::Completion]);
-    // A request for more is refused before anything is sent.
+    // A request beyond the capabilities is rejected before anything is sent.
     assert_eq!(fails(&ollama, with_tool()).await.field.as_deref(), Some("tools"));
     let openai = server.openai();
     assert_eq!(openai.capabilities(PrivacyMode::LocalOnly).await.unwrap().models[0].max_tokens, 512);
@@ -431,7 +431,7 @@ async fn the_abilities_of_models_are_asked_for_and_hold() {
 }
 
 #[tokio::test]
-async fn the_context_that_a_llama_server_was_started_with_counts() {
+async fn llama_server_context_size_is_used() {
     let server = Server::start(|path, _| match path {
         "/v1/models" => answer(200, "application/json", r#"{"data":[{"id":"m","meta":{"n_ctx_train":131072}}]}"#),
         "/props" => answer(200, "application/json", r#"{"default_generation_settings":{"n_ctx":4096}}"#),
@@ -449,8 +449,8 @@ async fn the_context_that_a_llama_server_was_started_with_counts() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_none_although_it_could_be_understood() {
-    // As many blanks as are read at most.
+async fn oversized_valid_answer_is_rejected() {
+    // As many spaces as the size limit.
     let json = |json: &str| answer(200, "application/json", &(json.to_string() + &" ".repeat(64 << 20)));
     let server = Server::start(move |_, _| json(r#"{"models":[],"data":[]}"#)).await;
     let servers: [(Box<dyn Transport>, &str); 2] = [
@@ -471,7 +471,7 @@ async fn an_answer_that_is_too_long_is_none_although_it_could_be_understood() {
 }
 
 #[tokio::test]
-async fn a_busy_server_says_when_to_come_back() {
+async fn busy_server_sets_retry_after() {
     let busy = r#"{"error":"busy"}"#;
     for (kind, body, wait) in [
         ("application/json", busy, None),

@@ -1,4 +1,4 @@
-//! Questions and their relatives.
+//! Questions and searches.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -8,7 +8,7 @@ use crate::model::{AskEvent, AskRequest, GrepRequest, SimilarRequest};
 use crate::serve::http::{Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
-/// `POST /v1/ask`: the answer at once, or step by step when the client accepts `text/event-stream`.
+/// `POST /v1/ask`: the answer at once, or as events if the client accepts `text/event-stream`.
 pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let streamed = sse::wanted(&request);
     let question: AskRequest = body::parse(&bridge, request).await?;
@@ -33,14 +33,14 @@ pub(crate) async fn search(State(bridge): Shared, Extension(caller): Known, requ
     json(StatusCode::OK, &caller.service().search(question).await?)
 }
 
-/// `POST /v1/similar`: files like a file.
+/// `POST /v1/similar`: files similar to a file.
 pub(crate) async fn similar(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: SimilarRequest = body::parse(&bridge, request).await?;
     check::similar(&request)?;
     json(StatusCode::OK, &caller.service().similar(request).await?)
 }
 
-/// `POST /v1/grep`: lines that match.
+/// `POST /v1/grep`: matching lines.
 pub(crate) async fn grep(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: GrepRequest = body::parse(&bridge, request).await?;
     check::grep(&request)?;

@@ -1,4 +1,4 @@
-//! A request's body to a value: at most so many bytes of it and of all together, JSON, every field known and of its type.
+//! Reads and parses request bodies: limited in size and total memory, JSON, with known fields of the right types.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::serve::http::refusal::Refusal;
 use crate::serve::http::{Bridge, Shared};
 use crate::serve::metrics::Refused;
 
-/// Room that is made before anything has come: a length that is only announced costs nothing.
+/// Initial buffer size. An announced length alone allocates nothing.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// How much of a body that is too long is read on before the refusal is sent: a client that still sends when the
+/// Maximum number of bytes to drain from an oversized body before the response: a client that is still sending when the
 /// connection closes may never read it.
 const DRAIN_BYTES: usize = 16 << 20;
 
-/// How long that may take.
+/// Timeout of draining.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// How long a whole body may take: the largest comes in time over any line, and whoever sends a byte now and then holds no
-/// connection for ever.
+/// Timeout of a whole body. The largest takes less over any connection, and a client that trickles bytes does not hold its
+/// connection forever.
 pub(crate) const BODY_TIME: Duration = Duration::from_secs(15);
 
-/// Reads the whole body and takes it apart.
+/// Reads and parses the whole body.
 pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request) -> Result<T, Refusal> {
     let (bytes, _held) = in_time(bridge, request).await?;
     Ok(json::json(&bytes)?)
 }
 
-/// Has the whole body of a request there before its handler, which reads it in its own way, begins.
+/// Middleware that buffers the whole body before a handler that reads it in its own way.
 pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     match in_time(&bridge, Request::from_parts(head.clone(), body)).await {
@@ -46,7 +46,7 @@ pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -
     }
 }
 
-/// As [`parse()`]; a request without a body asks for nothing special.
+/// Like [`parse()`]; an empty body is the default value.
 pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &Bridge,
     request: Request,
@@ -58,7 +58,7 @@ pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     Ok(json::json(&bytes)?)
 }
 
-/// Takes the query part of the address apart.
+/// Parses the query string.
 pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
     axum::extract::Query::try_from_uri(request.uri()).map(|it| it.0).map_err(|rejection| {
         let message = rejection.body_text();
@@ -68,7 +68,7 @@ pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal
     })
 }
 
-/// The whole body, and the room that it takes for as long as it is needed.
+/// Returns the whole body, with its share of the memory limit for as long as it is needed.
 async fn in_time(bridge: &Bridge, request: Request) -> Result<(Vec<u8>, Held), Refusal> {
     let reading = read(request, bridge.max_body, bridge.messages.hold(usize::MAX));
     let read = tokio::time::timeout(bridge.body_time, reading).await.map_err(|_| Refusal::slow(bridge.body_time))?;
@@ -95,7 +95,7 @@ async fn read(request: Request, limit: usize, mut held: Held) -> Result<(Vec<u8>
             taken => taken.err().map(Refusal::from),
         };
         if let Some(refusal) = refusal {
-            // What is read on is not kept, nor is what came.
+            // Free the memory first: drained bytes are not kept.
             drop((bytes, held));
             drain(chunks, 0).await;
             return Err(refusal);
@@ -105,7 +105,7 @@ async fn read(request: Request, limit: usize, mut held: Held) -> Result<(Vec<u8>
     Ok((bytes, held))
 }
 
-/// Reads on for a while without keeping anything. Not what is far too long anyway.
+/// Drains a body for a limited time, unless it is far too large.
 async fn drain(mut chunks: BodyDataStream, announced: u64) {
     if announced > DRAIN_BYTES as u64 {
         return;
@@ -119,6 +119,6 @@ async fn drain(mut chunks: BodyDataStream, announced: u64) {
             }
         }
     };
-    // The refusal is sent in any case.
+    // The error response is sent in any case.
     let _late = tokio::time::timeout(DRAIN_TIME, reading).await;
 }

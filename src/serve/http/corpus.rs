@@ -1,4 +1,4 @@
-//! The contract: `POST /v1/corpus/{verb}` for the eleven verbs and for what is beside them.
+//! The corpus API: `POST /v1/corpus/{verb}` for the eleven verbs and the management calls.
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
@@ -11,7 +11,7 @@ use crate::model::{CorpusCall, CorpusReply};
 use crate::serve::http::refusal::RETRY;
 use crate::serve::http::{Known, Reply, Shared, body};
 
-/// `POST /v1/corpus/{verb}`: the envelope; a refusal has its status, and its reason in the envelope.
+/// `POST /v1/corpus/{verb}`: the envelope. A refusal has an HTTP error status, and its reason in the envelope.
 pub(crate) async fn call(
     State(bridge): Shared,
     Extension(caller): Known,

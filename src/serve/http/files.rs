@@ -1,4 +1,4 @@
-//! Files: which there are, and what stands in one.
+//! File lists and file contents.
 
 use axum::Extension;
 use axum::extract::{Request, State};

@@ -1,6 +1,5 @@
-//! What every request of the TCP port has to pass, in this order: host and origin (403), the key (401), the rate (429), the
-//! kind of its body (415). Nothing of the body is read before. Who has passed is the [`Caller`] of the request, until the key
-//! is revoked.
+//! Checks every request of the TCP port, in this order: host and origin (403), key (401), rate (429), media type (415).
+//! The body is not read before. An accepted request carries its [`Caller`] until the key is revoked.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +21,7 @@ use crate::serve::incoming::Peer;
 use crate::serve::metrics::Refused;
 use crate::serve::ring::Shown;
 
-/// Lets a request through to its handler, or says why not.
+/// Middleware: passes a request to its handler, or rejects it.
 pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next) -> Response {
     match check(&bridge, &request) {
         Ok(None) => next.run(request).await,
@@ -44,7 +43,7 @@ pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next
     }
 }
 
-/// Returns who asks; nobody in particular for a path that is open to all.
+/// Returns the caller; `None` for a public path without a key.
 fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused, Refusal)> {
     let peer: Peer = request.extensions().get().copied().unwrap_or_default();
     if let Some(reason) = guard::refusal(request.uri(), request.headers(), &bridge.names, peer.local) {
@@ -53,7 +52,7 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
     }
     let caller = caller(bridge, request, peer)?;
     let path = request.uri().path();
-    // Where no key is asked for, everybody is the owner and nobody has shown it.
+    // Without authentication, every caller is the owner and has shown no key.
     if is_open(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
         limit_strangers(bridge, peer)?;
     }
@@ -69,9 +68,9 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
     Ok(caller)
 }
 
-/// The key is looked at before the guesses of its address are counted: behind one proxy or one address of many, a program
-/// with an old key would lock out those with the right one. Every key has so many bits that guessing is of no use, which
-/// [`crate::serve::Access`] sees to where other machines can.
+/// Authenticates the request. A valid key is accepted before the address's invalid ones are counted: otherwise a program
+/// with an old key would block valid ones behind the same proxy. Guessing is hopeless, because [`crate::serve::Access`]
+/// requires long keys wherever other machines have access.
 fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Caller>, (Refused, Refusal)> {
     let Some(keys) = &bridge.desk.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
     let shown = keys.shown(request.headers());
@@ -89,18 +88,18 @@ fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Calle
     }
 }
 
-/// Admits what is open to all only so often: it costs little, but whoever shows no key is to cost nothing.
+/// Rate limits public requests: they are cheap, but clients without a key must not cause load.
 fn limit_strangers(bridge: &Bridge, peer: Peer) -> Result<(), (Refused, Refusal)> {
     let admitted = bridge.strangers.admit(peer.address, Instant::now());
     admitted.map_err(|wait| (Refused::Rate, Refusal::strangers(bridge.strangers.rate(), wait)))
 }
 
-/// The paths that need no key: whether the daemon lives, told once and not as a stream that stays open.
+/// Returns whether a path needs no key: single health checks, but no streams that stay open.
 pub(crate) fn is_open(path: &str) -> bool {
     matches!(path, "/health" | "/grpc.health.v1.Health/Check")
 }
 
-/// Whether the body is of a kind that no client of ours sends, but a form of a web page does.
+/// Returns whether the media type is one that no client of ours sends, but a form of a web page may.
 fn is_foreign(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).map(|it| it.to_str().unwrap_or("?").to_ascii_lowercase());
     kind.is_some_and(|it| {

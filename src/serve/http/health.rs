@@ -1,4 +1,4 @@
-//! Whether the daemon is well, and what it serves.
+//! Health, status and metrics of the daemon, and the list of paths.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use crate::error::Result;
 use crate::model::{Status, printed};
 use crate::serve::http::{Bridge, Known, Reply, Shared, json, openapi};
 
-/// How old what is told without a key may be: a monitor that asks once a second sees every change.
+/// Maximum age of the public health status: a monitor that polls once a second sees every change.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The last look at the daemon for those who show no key. It counts all files and walks the folder of the index, and who
-/// shows no key is to cost nothing: whoever comes while one looks waits for it, and has what it sees.
+/// Cached status for callers without a key. A status counts all files and walks the index folder, and such callers must
+/// not cause load. Concurrent callers wait for one update and share it.
 #[derive(Default)]
 pub(crate) struct Glance(Mutex<Option<(Instant, Result<Status>)>>);
 
@@ -36,46 +36,46 @@ impl Glance {
     }
 }
 
-/// The state of the daemon as everybody may know it, without a key.
+/// Health of the daemon. Public, in part.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
-    /// `ok`: the daemon lives.
+    /// Always `ok`: the daemon is running.
     status: &'static str,
-    /// Whether a part of it is not well.
+    /// Whether there is a problem.
     degraded: bool,
-    /// Which, why, and the cure; null without the key.
+    /// The problems with their fixes; null without a key.
     problems: Option<Vec<String>>,
     /// Version of vic.
     version: String,
-    /// Whether `/v1/*`, `/mcp` and gRPC over TCP ask for a key.
+    /// Whether `/v1/*`, `/mcp` and gRPC over TCP require a key.
     auth_enabled: bool,
-    /// Whether a question can be answered from the index.
+    /// Whether the index can answer questions.
     index_ready: bool,
-    /// Whether anything is known of any file.
+    /// Whether any file is known.
     meta_present: bool,
-    /// Chunks in the index; null before anything is known, and as every number and path null without the key.
+    /// Chunks in the index; null while no file is known. Like every number and path, null without a key.
     chunk_rows_indexed: Option<u64>,
     /// The embedding model and its backend.
     embed_model: Option<String>,
-    /// Where the vectors are kept.
+    /// Backend of the vector store.
     vector_backend: Option<String>,
     /// The roots, joined by `:`; null when there is none.
     warehouse_root_indexed: Option<String>,
     /// Directory of the index.
     db_path: Option<String>,
-    /// Length of the vectors.
+    /// Dimension of the vectors.
     dimension: u32,
     /// Files in the index.
     files_indexed: Option<u64>,
-    /// Files that are still to be read.
+    /// Files waiting to be read.
     files_pending: Option<u64>,
-    /// What may leave the machine.
+    /// Data that may leave the machine.
     privacy_mode: crate::model::PrivacyMode,
 }
 
 /// `GET /health`.
 pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Reply {
-    // Who shows no key hears whether all is well, and nothing that depends on the files.
+    // Without a key, the response shows whether all is well, and nothing that depends on the files.
     let asker = caller.map(|Extension(it)| it);
     let status = match &asker {
         Some(asker) => asker.state().await?,
@@ -107,7 +107,7 @@ pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Repl
     )
 }
 
-/// `GET /metrics`: counts for Prometheus, of the whole daemon and so for its owner only.
+/// `GET /metrics`: metrics of the whole daemon for Prometheus, for its owner only.
 pub(crate) async fn metrics(Extension(caller): Known) -> Reply {
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, caller.metrics().await?).into_response())

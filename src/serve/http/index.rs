@@ -1,4 +1,4 @@
-//! Index jobs: start one, look at it, follow it; wait for what changed; pause and go on.
+//! Index jobs: start, status and events; sync, pause and resume.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, Syn
 use crate::serve::http::{Bridge, Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
-/// The answer to a job that was taken on.
+/// Response to an accepted job.
 #[derive(Debug, Serialize)]
 struct Accepted<'a> {
     status: &'static str,
@@ -33,32 +33,32 @@ pub(crate) async fn start(State(bridge): Shared, Extension(caller): Known, reque
     json(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
 }
 
-/// `POST /v1/sync`: answers once everything that changed before is searchable.
+/// `POST /v1/sync`: responds once every earlier change is searchable.
 pub(crate) async fn sync(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: SyncRequest = body::parse_or_default(&bridge, request).await?;
     check::sync(&request)?;
     json(StatusCode::OK, &caller.service().sync(request).await?)
 }
 
-/// `POST /v1/pause`: no file is read for a while.
+/// `POST /v1/pause`: pauses reading files.
 pub(crate) async fn pause(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: PauseRequest = body::parse_or_default(&bridge, request).await?;
     check::pause(&request)?;
     json(StatusCode::OK, &caller.service().pause(request).await?)
 }
 
-/// `POST /v1/resume`: indexing goes on.
+/// `POST /v1/resume`: resumes indexing.
 pub(crate) async fn resume(Extension(caller): Known, _: Request) -> Reply {
     json(StatusCode::OK, &caller.service().resume().await?)
 }
 
-/// `GET /v1/index/status?job_id=`: the job at this moment.
+/// `GET /v1/index/status?job_id=`: the current snapshot of the job.
 pub(crate) async fn status(Extension(caller): Known, request: Request) -> Reply {
     let JobQuery { job_id } = body::query(&request)?;
     json(StatusCode::OK, &JobReport::from(caller.service().job(&job_id).await?))
 }
 
-/// `GET /v1/index/events?job_id=`: the job until it has ended.
+/// `GET /v1/index/events?job_id=`: snapshots until the job has ended.
 pub(crate) async fn events(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let JobQuery { job_id } = body::query(&request)?;
     let snapshots = follow::job(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
@@ -69,16 +69,16 @@ pub(crate) async fn events(State(bridge): Shared, Extension(caller): Known, requ
 }
 
 impl Bridge {
-    /// What the service is asked for. The index is the daemon's own: another one has another daemon.
+    /// Converts a request for the service. `db_path` must be the index of this daemon; each index has its own daemon.
     async fn job(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
         if let Some(wanted) = request.db_path.as_deref()
             && resolved(Path::new(wanted)).await != resolved(&self.db_path).await
         {
-            // Where it is, is for its owner to know.
+            // Only the owner may learn the path.
             let own = if scope.is_all() { format!(", `{}`", self.db_path.display()) } else { String::new() };
             return Err(Error::invalid(format!("`{wanted}` is not the index of this daemon{own}"))
                 .field("db_path")
-                .hint(format!("leave `db_path` out, or start another daemon with VIC_DB_PATH=`{wanted}`")));
+                .hint(format!("omit `db_path`, or start another daemon with VIC_DB_PATH=`{wanted}`")));
         }
         let default = self.warehouse_root.as_ref().filter(|it| scope.covers(it));
         let default = default.map(|it| printed(it).into_owned());
@@ -86,7 +86,7 @@ impl Bridge {
         for path in &paths {
             check::path("root", path)?;
             if !path_of(path).is_absolute() {
-                return Err(Error::invalid(format!("`{path}` is no absolute path")).field("root"));
+                return Err(Error::invalid(format!("`{path}` is not an absolute path")).field("root"));
             }
         }
         Ok(IndexRequest {

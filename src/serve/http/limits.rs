@@ -1,11 +1,11 @@
-//! How many requests one address may send: in any 60 seconds, and at a time. Behind one address there may be many people:
-//! each key has its own count there.
+//! Rate limits by address: a sliding window, and a token bucket. Many people may share one address, so the window counts
+//! each key at an address separately.
 //!
-//! For what costs something a true sliding window: the moment of every admitted request is kept for 60 seconds, so there is no boundary at which
-//! twice the limit gets through. Refused requests do not count, so that whoever waits as told is admitted. Memory is
-//! bounded by what can be admitted in 60 seconds, and by [`MAX_CLIENTS`].
+//! The sliding window limits expensive requests. It stores the time of each admitted request for 60 seconds, so that no
+//! boundary lets twice the limit through. Rejected requests do not count, so a client that waits as told is admitted.
+//! Memory is bounded by the limit and by [`MAX_CLIENTS`].
 //!
-//! For what everybody may ask, a [`Bucket`]: far more than any monitor asks for, and no more than costs nothing.
+//! The [`Bucket`] limits public requests: more than any monitor needs, and cheap.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,24 +14,23 @@ use std::time::{Duration, Instant};
 
 use crate::model::Holder;
 
-/// The window.
+/// Length of the window.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses, with the keys behind them, that are known at the same time; beyond, the one that was silent longest is
-/// forgotten.
+/// Maximum number of clients in memory; beyond it, the one that was idle longest is dropped.
 const MAX_CLIENTS: usize = 1_024;
 
-/// Admits requests.
+/// Sliding window rate limit.
 pub(crate) struct SlidingWindow {
     limit: u32,
     clients: Mutex<HashMap<Client, VecDeque<Instant>>>,
 }
 
-/// An address, and who asks from there.
+/// An address, and the holder of a key there.
 type Client = (IpAddr, Holder);
 
 impl SlidingWindow {
-    /// Admits `limit` requests of each key at each address in any 60 seconds; 0 admits all.
+    /// Allows `limit` requests of each key at each address in any 60 seconds; 0 is unlimited.
     pub(crate) fn new(limit: u32) -> SlidingWindow {
         SlidingWindow { limit, clients: Mutex::default() }
     }
@@ -40,7 +39,7 @@ impl SlidingWindow {
         self.limit
     }
 
-    /// Counts a request, or says how long to wait until one is admitted.
+    /// Counts a request, or returns the time to wait until one is admitted.
     pub(crate) fn admit(&self, peer: IpAddr, holder: &Holder, now: Instant) -> Result<(), Duration> {
         if self.limit == 0 {
             return Ok(());
@@ -64,30 +63,30 @@ impl SlidingWindow {
     }
 }
 
-/// Admits so many requests of each address a second, and so many more that were saved up.
+/// Token bucket rate limit for each address.
 pub(crate) struct Bucket {
-    /// Between two requests at the full rate.
+    /// Interval between requests at the full rate.
     interval: Duration,
-    /// What is saved up at most.
+    /// Maximum saved-up time.
     burst: Duration,
     rate: u32,
-    /// When the requests of an address that were admitted so far would all have been due at the full rate.
+    /// By address: when its admitted requests would all have been due at the full rate.
     clients: Mutex<HashMap<IpAddr, Instant>>,
 }
 
 impl Bucket {
-    /// Admits `rate` requests a second, and `burst` at once.
+    /// Allows `rate` requests per second, with bursts of `burst`.
     pub(crate) fn new(rate: u32, burst: u32) -> Bucket {
         let interval = Duration::from_secs(1) / rate.max(1);
         Bucket { interval, burst: interval * burst.saturating_sub(1), rate, clients: Mutex::default() }
     }
 
-    /// Requests a second.
+    /// Returns the requests per second.
     pub(crate) fn rate(&self) -> u32 {
         self.rate
     }
 
-    /// Counts a request, or says how long to wait until one is admitted.
+    /// Counts a request, or returns the time to wait until one is admitted.
     pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let client = client(peer);
@@ -97,7 +96,7 @@ impl Bucket {
             return Err(wait);
         }
         if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
-            // Who has saved up everything is as good as new.
+            // A client with a full bucket is equal to a new one.
             clients.retain(|_, due| *due > now);
             let idlest = clients.iter().min_by_key(|(_, due)| **due).map(|(client, _)| *client);
             idlest.filter(|_| clients.len() >= MAX_CLIENTS).map(|it| clients.remove(&it));
@@ -107,7 +106,7 @@ impl Bucket {
     }
 }
 
-/// Whoever has one IPv6 address has the other 2^64 of its network too.
+/// Returns the rate limited address: for IPv6 its /64 network, as a client usually controls all of it.
 fn client(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -117,7 +116,7 @@ fn client(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Drops the moments that lie a whole window back.
+/// Drops the times that are outside the window.
 fn forget(moments: &mut VecDeque<Instant>, now: Instant) {
     while moments.front().is_some_and(|first| now.saturating_duration_since(*first) >= WINDOW) {
         moments.pop_front();
@@ -143,30 +142,30 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const OWNER: Holder = Holder::Owner;
 
-    /// Requests at these seconds; which of them are admitted.
+    /// Returns which of the requests at these seconds are admitted.
     fn check(limit: u32, seconds: &[u64]) -> Vec<bool> {
         let (window, begin) = (SlidingWindow::new(limit), Instant::now());
         seconds.iter().map(|it| window.admit(HERE, &OWNER, begin + Duration::from_secs(*it)).is_ok()).collect()
     }
 
     #[test]
-    fn the_window_slides() {
+    fn window_slides() {
         assert_eq!(check(2, &[0, 30, 59, 60, 61, 89, 90]), [true, true, false, true, false, false, true]);
     }
 
     #[test]
-    fn no_boundary_lets_twice_the_limit_through() {
+    fn window_has_no_boundary_burst() {
         let all: Vec<u64> = (0..3).map(|_| 59).chain((0..3).map(|_| 61)).collect();
         assert_eq!(check(3, &all), [true, true, true, false, false, false]);
     }
 
     #[test]
-    fn zero_is_no_limit() {
+    fn zero_limit_is_unlimited() {
         assert_eq!(check(0, &[0; 1_000]), [true; 1_000]);
     }
 
     #[test]
-    fn whoever_waits_as_told_is_admitted() {
+    fn request_after_reported_wait_is_admitted() {
         let (window, begin) = (SlidingWindow::new(1), Instant::now());
         window.admit(HERE, &OWNER, begin).unwrap();
         let now = begin + Duration::from_millis(1_500);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_has_its_own_window_but_an_ipv6_network_one() {
+    fn window_is_per_address_and_per_ipv6_network() {
         let (window, now) = (SlidingWindow::new(1), Instant::now());
         for (peer, admitted) in [
             ("127.0.0.1", true),
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_admits_a_burst_and_then_its_rate() {
+    fn bucket_admits_burst_then_rate() {
         let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
         let admitted = |seconds: f64| {
             let now = begin + Duration::from_secs_f64(seconds);
@@ -202,17 +201,17 @@ mod tests {
         let wait = bucket.admit(HERE, now).unwrap_err();
         assert!(wait <= Duration::from_millis(20), "{wait:?}");
         assert!(bucket.admit(HERE, now + wait).is_ok());
-        assert!(bucket.admit("192.0.2.1".parse().unwrap(), now).is_ok(), "another address has its own");
+        assert!(bucket.admit("192.0.2.1".parse().unwrap(), now).is_ok(), "another address has its own bucket");
     }
 
     #[test]
-    fn who_asks_at_a_steady_pace_is_never_refused() {
+    fn steady_rate_is_never_rejected() {
         let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
         assert!((0..100_000).all(|it| bucket.admit(HERE, begin + Duration::from_millis(20 * it)).is_ok()));
     }
 
     #[test]
-    fn many_addresses_take_no_more_memory_than_some() {
+    fn client_tables_are_bounded() {
         let bucket = Bucket::new(50, 100);
         for number in 0..3 * MAX_CLIENTS as u32 {
             bucket.admit(IpAddr::V4(number.into()), Instant::now()).unwrap();

@@ -1,5 +1,5 @@
-//! What comes in, the messages of gRPC calls and the bodies of HTTP: no more of all of it in memory than there is to spare.
-//! It comes before anybody knows whether the request will find a place. A message of gRPC comes in some time, too.
+//! Memory limit for incoming gRPC messages and HTTP bodies, which arrive before admission control. gRPC messages also have
+//! a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use tonic::Status;
 use crate::error::{Error, ErrorCode};
 use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, grpc_status};
 
-/// How long a message may take.
+/// Timeout of a message.
 const MESSAGE_TIME: Duration = Duration::from_secs(15);
 
-/// What a message may have before it counts as a large one: more than any question, job or list of texts.
+/// Maximum size of a small message: more than any question, job or list of texts.
 const SMALL: usize = 1 << 20;
 
-/// Bytes of all messages that come in at the same time; the large ones do not take what the small ones need.
+/// Maximum bytes of all small and of all large messages at a time. Large ones cannot use up the budget of the small ones.
 const OF_SMALL: usize = 128 << 20;
 const OF_LARGE: usize = 256 << 20;
 
-/// Room for the messages and bodies of all requests. Cheap to clone.
+/// Memory budget of all incoming messages and bodies. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Messages {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
-/// What one message has in memory; there is room for others again when this is dropped.
+/// Memory held by one message; released on drop.
 pub(crate) struct Held {
     room: Messages,
     most: usize,
@@ -40,23 +40,23 @@ pub(crate) struct Held {
 }
 
 impl Messages {
-    /// Room enough for two bodies of HTTP as large as they are allowed to be.
+    /// Creates a budget with room for at least two HTTP bodies of maximum size.
     pub(crate) fn new(max_body: usize) -> Messages {
         Messages::of(OF_SMALL, OF_LARGE.max(2 * max_body))
     }
 
-    /// Room for so many bytes.
+    /// Creates a budget of these numbers of bytes.
     pub(crate) fn of(small: usize, large: usize) -> Messages {
         Messages { small: Arc::new(Semaphore::new(small)), large: Arc::new(Semaphore::new(large)) }
     }
 
-    /// The room of a message that may have so many bytes, and has none yet.
+    /// Starts to account for a message of at most `most` bytes.
     pub(crate) fn hold(&self, most: usize) -> Held {
         Held { room: self.clone(), most, length: 0, parts: Vec::new() }
     }
 
-    /// The request with a body that ends, whole or not, after some time, and with an error where there is no room for it.
-    /// Who `may_be_large` sends whole graphs and pictures. `refused` hears of one that is too large.
+    /// Returns the request with a body that ends after the timeout, and fails if the memory limit is reached. Use
+    /// `may_be_large` for graphs and images. `refused` is called for a message that is too large.
     pub(crate) fn take_in(&self, request: Request, may_be_large: bool, refused: impl Fn() + Send + 'static) -> Request {
         let (most, longest) = if may_be_large { (usize::MAX, MAX_LLM_REQUEST) } else { (MAX_REQUEST, MAX_REQUEST) };
         let mut held = self.hold(most);
@@ -66,7 +66,7 @@ impl Messages {
                 let bytes: Bytes = bytes?;
                 if held.length == 0 && announced(&bytes).is_some_and(|it| it > longest) {
                     refused();
-                    // No time to try again: it will be too large then as well.
+                    // Without a retry time: it would be too large again.
                     return Err(Status::resource_exhausted(too_large(longest)).into());
                 }
                 held.grow(bytes.len()).map_err(grpc_status::from_error)?;
@@ -76,8 +76,8 @@ impl Messages {
     }
 }
 
-/// How many bytes a message says that it has, after a byte for how it is packed. tonic looks at that as well, but what is too
-/// large for it is `OUT_OF_RANGE`, as a number would be that is wrong.
+/// Returns the length in the header of a gRPC message, after the compression byte. tonic checks it too, but reports
+/// `OUT_OF_RANGE`, which also stands for an invalid number.
 fn announced(first: &[u8]) -> Option<usize> {
     let length = first.get(1..5)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(length)).ok()
@@ -88,10 +88,10 @@ fn too_large(most: usize) -> String {
 }
 
 impl Held {
-    /// Takes room for so many bytes more.
+    /// Accounts for `by` more bytes.
     ///
     /// # Errors
-    /// `ResourceExhausted`: the message has more than it may, or there is no room for it now.
+    /// `ResourceExhausted`: the message is too large, or the budget is used up.
     pub(crate) fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.length += by;
         if self.length > self.most {
@@ -100,7 +100,7 @@ impl Held {
         let room = if self.length <= SMALL { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(by).map_err(Error::internal)?;
         let part = room.clone().try_acquire_many_owned(bytes).map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, "busy: too much comes in at once").hint("try again in a second")
+            Error::new(ErrorCode::ResourceExhausted, "busy: too much data at once").hint("try again in a second")
         })?;
         match self.parts.last_mut().filter(|it| Arc::ptr_eq(it.semaphore(), room)) {
             Some(last) => last.merge(part),
@@ -114,7 +114,7 @@ impl Held {
 mod tests {
     use super::*;
 
-    /// What comes of a message of so many bytes.
+    /// Returns the received length of a message, or the error message.
     async fn came(messages: &Messages, length: usize, may_be_large: bool) -> Result<usize, String> {
         let request = Request::new(Body::from_stream(futures::stream::iter(pieces(length))));
         let mut body = messages.take_in(request, may_be_large, || ()).into_body().into_data_stream();
@@ -125,7 +125,7 @@ mod tests {
         Ok(length)
     }
 
-    /// What a client is told.
+    /// Returns the error message for the client.
     fn told(error: axum::Error) -> String {
         let status = tonic::Status::from_error(error.into());
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_says_that_it_is_too_large_is_refused_at_its_first_bytes() {
+    async fn announced_oversized_message_is_rejected_at_once() {
         let messages = Messages::of(2 * SMALL, 8 * SMALL);
         for (length, may_be_large, is_refused) in [
             (MAX_REQUEST, false, false),
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_messages_are_for_some_and_leave_room_for_the_small_ones() {
+    async fn large_messages_leave_memory_for_small_ones() {
         let messages = Messages::of(2 * SMALL, 8 * SMALL);
         assert_eq!(came(&messages, MAX_REQUEST, false).await, Ok(MAX_REQUEST));
         assert!(came(&messages, MAX_REQUEST + 1, false).await.unwrap_err().contains("larger than 4 MiB"));
         assert_eq!(came(&messages, 8 * SMALL, true).await, Ok(8 * SMALL));
         assert!(came(&messages, 10 * SMALL, true).await.unwrap_err().contains("busy"));
-        // What is not whole yet has its room until it ends.
+        // An incomplete message holds its memory.
         let waits = futures::stream::iter(pieces(8 * SMALL)).chain(futures::stream::pending());
         let request = messages.take_in(Request::new(Body::from_stream(waits)), true, || ());
         let mut body = request.into_body().into_data_stream();

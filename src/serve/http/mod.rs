@@ -1,9 +1,9 @@
-//! HTTP for programs that do not speak gRPC, on the same TCP port: thin adapters over [`Service`], JSON in and out.
+//! HTTP API for programs without gRPC, on the same TCP port: thin adapters over [`Service`], JSON in and out.
 //!
-//! [`router`] is the table of paths. Every request passes the [`gate`] first: host and origin, then the key, then the rate
-//! limit. It puts the [`Caller`] into the request, and only through that a handler reaches a service. Sizes and types of
-//! bodies are checked in [`body`], values in [`crate::serve::check`], everything else by the service. Every refusal is a
-//! [`refusal::Refusal`]. Requests of gRPC pass through the same gate to the same routes as on the Unix socket.
+//! [`router`] lists the paths. Every request first passes the [`gate`]: host and origin, then the key, then the rate
+//! limit. The gate adds the [`Caller`] to the request, the only way for a handler to reach a service. [`body`] checks
+//! sizes and types of bodies, [`crate::serve::check`] checks values, the service does the rest. Every error response is a
+//! [`refusal::Refusal`]. gRPC requests pass the same gate; their routes are those of the Unix socket.
 
 mod ask;
 mod body;
@@ -47,35 +47,35 @@ use crate::serve::http::refusal::Refusal;
 use crate::serve::metrics::Refused;
 use crate::serve::{Service, mcp};
 
-/// What every handler needs.
+/// Shared state of the handlers.
 pub(crate) struct Bridge {
-    /// Only for making callers.
+    /// Unrestricted; only used to create callers.
     service: Arc<dyn Service>,
     desk: Arc<Desk>,
     shutdown: CancellationToken,
     names: Names,
     window: limits::SlidingWindow,
-    /// Wrong keys by address.
+    /// Invalid keys by address.
     guesses: limits::SlidingWindow,
-    /// What is asked for without a key, by address.
+    /// Requests without a key, by address.
     strangers: limits::Bucket,
-    /// What they are told.
+    /// Cached status for them.
     glance: health::Glance,
-    /// Room for what comes in.
+    /// Memory limit for incoming messages.
     messages: message::Messages,
     max_body: usize,
-    /// How long a body may take.
+    /// Timeout of a body.
     body_time: Duration,
     db_path: PathBuf,
     warehouse_root: Option<PathBuf>,
     vector_backend: String,
 }
 
-/// Wrong keys of one address in any 60 seconds; more are told to wait.
+/// Invalid keys of one address in any 60 seconds; more are rate limited.
 const MAX_GUESSES: u32 = 30;
 
-/// Requests of one address a second to what is open to all; what was not used is saved up, so that several monitors that
-/// start together behind one address do not get into each other's way.
+/// Public requests of one address per second. Unused ones are saved up as a burst, so that several monitors that start at
+/// once behind one address do not block each other.
 const STRANGERS_A_SECOND: u32 = 50;
 const STRANGERS_AT_ONCE: u32 = 100;
 
@@ -84,7 +84,7 @@ type Known = Extension<Caller>;
 type Reply = Result<Response, Refusal>;
 
 impl Bridge {
-    /// `port` is the one that is bound.
+    /// Creates the state; `port` is the bound port.
     pub(crate) fn new(
         service: Arc<dyn Service>,
         desk: Arc<Desk>,
@@ -115,7 +115,7 @@ impl Bridge {
     }
 }
 
-/// Every path of the TCP port.
+/// Returns the router of the TCP port.
 pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
     let (messages, desk) = (bridge.messages.clone(), bridge.desk.clone());
@@ -168,14 +168,14 @@ fn is_grpc(request: &Request) -> bool {
     kind.is_some_and(|it| it == "application/grpc" || it.starts_with("application/grpc+"))
 }
 
-/// Whether a call brings a whole graph, as only the owner may, or pictures for a model.
+/// Returns whether a request may be large: a graph of the owner, or images for a model.
 fn may_be_large(request: &Request) -> bool {
     let service = request.uri().path().split('/').nth(1).unwrap_or_default();
     let is_owner = || request.extensions().get::<Caller>().is_some_and(Caller::is_owner);
     service == llm_server::SERVICE_NAME || service == graph_server::SERVICE_NAME && is_owner()
 }
 
-/// A JSON answer.
+/// Builds a JSON response.
 fn json(status: StatusCode, value: &impl Serialize) -> Reply {
     let text = serde_json::to_vec(value).map_err(Error::internal)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], text).into_response())

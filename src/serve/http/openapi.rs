@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the table of paths and of the types themselves.
+//! The OpenAPI document, generated from the list of paths and the request and response types.
 
 use std::sync::LazyLock;
 
@@ -18,21 +18,21 @@ use crate::serve::http::health::Health;
 use crate::serve::http::{Reply, json as reply};
 use crate::verbs::{BESIDE, VERBS, Verb};
 
-/// One path, as the document tells it.
+/// An operation of the document.
 struct Operation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
     request: Option<Make>,
-    /// Statuses of success with what they carry.
+    /// Status of success, with its schema.
     response: (u16, Option<Make>),
-    /// Whether the answer may come as events.
+    /// Whether it can respond with events.
     events: bool,
     /// Whether it takes `job_id` in the query.
     job: bool,
-    /// Whether it takes a verb of the contract in its path.
+    /// Whether its path has a corpus verb.
     verb: bool,
-    /// Whether the answer is plain text.
+    /// Whether it responds with plain text.
     text: bool,
 }
 
@@ -42,12 +42,12 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-/// Any of the requests of the contract; each verb has a path of its own too.
+/// Any corpus request; each verb also has its own path.
 fn corpus_request(_: &mut SchemaGenerator) -> Value {
     json!({"anyOf": verbs().map(|it| corpus_part(it.name, "request")).collect::<Vec<_>>()})
 }
 
-/// Any of its envelopes.
+/// Any corpus response.
 fn corpus_response(_: &mut SchemaGenerator) -> Value {
     json!({"anyOf": verbs().map(|it| corpus_part(it.name, "response")).collect::<Vec<_>>()})
 }
@@ -56,12 +56,12 @@ fn verbs() -> impl Iterator<Item = &'static Verb> {
     VERBS.iter().chain(BESIDE)
 }
 
-/// A verb as it stands in a path.
+/// Returns a verb as written in a path.
 fn in_path(verb: &str) -> String {
     verb.to_lowercase().replace('_', "-")
 }
 
-/// The name of a schema of a verb among the parts of this document.
+/// Returns the component name of a verb's schema.
 fn part_name(verb: &str, which: &str) -> String {
     format!("Corpus.{}.{which}", in_path(verb))
 }
@@ -70,7 +70,7 @@ fn corpus_part(verb: &str, which: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{}", part_name(verb, which))})
 }
 
-/// The published schemas of the contract as parts of this document: what they say of each other is said of its parts.
+/// Returns the published corpus schemas as components, with their references rewritten.
 fn corpus_schemas() -> Map<String, Value> {
     let mut parts = Map::new();
     for verb in verbs() {
@@ -101,7 +101,7 @@ fn settle(value: &mut Value) {
     }
 }
 
-/// The path of one verb.
+/// Returns the operation of one verb.
 fn tell_verb(verb: &Verb) -> Value {
     let answer = content(corpus_part(verb.name, "response"));
     let told = |text: &str| json!({"description": text, "content": answer});
@@ -110,7 +110,7 @@ fn tell_verb(verb: &Verb) -> Value {
         "summary": format!("{}: use it {}", verb.name, verb.when),
         "requestBody": {"required": true, "content": content(corpus_part(verb.name, "request"))},
         "responses": {
-            "200": told("Done"), "202": told("The work goes on in a job"), "default": told("Why it was refused"),
+            "200": told("Done"), "202": told("The work continues in a job"), "default": told("Why it was refused"),
         },
         "security": [{"key": []}],
     }})
@@ -131,15 +131,15 @@ const fn operation(method: &'static str, path: &'static str, summary: &'static s
 }
 
 const OPERATIONS: &[Operation] = &[
-    operation("get", "/", "Names the paths"),
-    Operation { response: (200, Some(of::<Health>)), ..operation("get", "/health", "Says whether the daemon is well") },
+    operation("get", "/", "Lists the paths"),
+    Operation { response: (200, Some(of::<Health>)), ..operation("get", "/health", "Checks the health of the daemon") },
     operation("get", "/openapi.json", "This document"),
-    Operation { text: true, ..operation("get", "/metrics", "Counts for Prometheus, for the owner's key") },
+    Operation { text: true, ..operation("get", "/metrics", "Metrics for Prometheus; requires the owner's key") },
     Operation {
         request: Some(of::<AskRequest>),
         response: (200, Some(of::<AskResponse>)),
         events: true,
-        ..operation("post", "/v1/ask", "Answers a question; as events plan, hits, text, done or error when asked for")
+        ..operation("post", "/v1/ask", "Answers a question; on request as events plan, hits, text, done or error")
     },
     Operation {
         request: Some(of::<AskRequest>),
@@ -149,17 +149,17 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         request: Some(of::<SimilarRequest>),
         response: (200, Some(of::<AskResponse>)),
-        ..operation("post", "/v1/similar", "Finds files like a file")
+        ..operation("post", "/v1/similar", "Finds files similar to a file")
     },
     Operation {
         request: Some(of::<GrepRequest>),
         response: (200, Some(of::<GrepResponse>)),
-        ..operation("post", "/v1/grep", "Finds lines of the indexed text")
+        ..operation("post", "/v1/grep", "Finds matching lines of the indexed text")
     },
     Operation {
         request: Some(of::<TableRequest>),
         response: (200, Some(of::<TableResponse>)),
-        ..operation("post", "/v1/table", "Answers about a table of a file: rows, groups, exact values")
+        ..operation("post", "/v1/table", "Queries a table of a file: rows, groups, exact values")
     },
     Operation {
         request: Some(of::<FilesRequest>),
@@ -175,26 +175,23 @@ const OPERATIONS: &[Operation] = &[
         request: Some(corpus_request),
         response: (200, Some(corpus_response)),
         verb: true,
-        ..operation("post", "/v1/corpus/{verb}", "Carries out a verb of the contract; `schema` gives its JSON Schemas")
+        ..operation("post", "/v1/corpus/{verb}", "Runs a verb of the corpus API; `schema` returns its JSON Schemas")
     },
     Operation {
         response: (200, Some(of::<Status>)),
-        ..operation("get", "/v1/status", "Tells the state of daemon and index")
+        ..operation("get", "/v1/status", "Returns the state of daemon and index")
     },
     Operation {
         request: Some(of::<SyncRequest>),
         response: (200, Some(of::<SyncReport>)),
-        ..operation("post", "/v1/sync", "Waits until everything that changed before is searchable")
+        ..operation("post", "/v1/sync", "Waits until every earlier change is searchable")
     },
     Operation {
         request: Some(of::<PauseRequest>),
         response: (200, Some(of::<PauseState>)),
-        ..operation("post", "/v1/pause", "Stops reading files for a while")
+        ..operation("post", "/v1/pause", "Pauses reading files")
     },
-    Operation {
-        response: (200, Some(of::<PauseState>)),
-        ..operation("post", "/v1/resume", "Ends a pause that was asked for")
-    },
+    Operation { response: (200, Some(of::<PauseState>)), ..operation("post", "/v1/resume", "Ends a requested pause") },
     Operation {
         request: Some(of::<IndexStart>),
         response: (202, None),
@@ -203,7 +200,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         response: (200, Some(of::<JobReport>)),
         job: true,
-        ..operation("get", "/v1/index/status", "Tells where a job stands")
+        ..operation("get", "/v1/index/status", "Returns the state of a job")
     },
     Operation {
         events: true,
@@ -221,7 +218,7 @@ pub(crate) async fn document() -> Reply {
     Ok(response)
 }
 
-/// Every path with its method and summary, for `GET /`.
+/// Returns every path with its method and summary, for `GET /`.
 pub(crate) fn paths() -> Value {
     let line = |it: &Operation| (format!("{} {}", it.method.to_uppercase(), it.path), json!(it.summary));
     Value::Object(OPERATIONS.iter().map(line).collect())
@@ -328,7 +325,7 @@ mod tests {
     use super::*;
     use crate::verbs::NAMES;
 
-    /// Every `$ref` of a value.
+    /// Collects every `$ref` of a value.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_of_the_document_leads_somewhere() {
+    fn every_reference_resolves() {
         let mut found = Vec::new();
         references(&DOCUMENT, &mut found);
         assert!(found.len() > 20, "{found:?}");
@@ -351,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_its_own_name() {
+    fn operation_ids_are_unique() {
         let mut names: Vec<&str> = DOCUMENT["paths"]
             .as_object()
             .unwrap()
@@ -365,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_has_a_path_with_its_own_request_and_answer() {
+    fn every_verb_has_own_path_and_schemas() {
         for name in NAMES {
             let post = &DOCUMENT["paths"][format!("/v1/corpus/{}", in_path(name))]["post"];
             for content in [&post["requestBody"], &post["responses"]["200"]] {
@@ -378,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_question_are_told() {
+    fn ask_request_schema_has_all_fields() {
         let question = &DOCUMENT["components"]["schemas"]["AskRequest"]["properties"];
         for field in ["query", "privacy_mode", "warehouse_root", "limit", "filters", "explain", "plan"] {
             assert!(question[field].is_object(), "{field}");

@@ -1,6 +1,6 @@
-//! An answer ends with the key that it was asked for with: whatever it is, the steps of an answer, the progress of a job or
-//! the words of a model, on every protocol of the TCP port. No handler knows of it. That it is not complete is told as each
-//! protocol tells it: nobody takes the beginning of an answer for all of it.
+//! Ends responses when their key is revoked: answer events, job progress or model output, on every protocol of the TCP
+//! port and without help of the handlers. Each protocol marks the response as incomplete, so that no client takes a part
+//! for the whole.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use hyper::body::{Frame, SizeHint};
 use crate::serve::http::refusal::Refusal;
 use crate::serve::http::sse;
 
-/// Returns when the key opens no more.
+/// Completes when the key is revoked.
 type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Answers while the key opens. Once it does not, what was not answered is refused, and what comes piece by piece ends: over
-/// gRPC with UNAUTHENTICATED, events with one that says the same, and anything else breaks off.
+/// Runs a handler while the key is valid. After revocation, a pending response becomes an error. A streamed response ends:
+/// gRPC with UNAUTHENTICATED, events with an error event, any other with a broken connection.
 pub(crate) async fn while_it_opens(
     revoked: impl Future<Output = ()> + Send + 'static,
     is_grpc: bool,
@@ -33,7 +33,7 @@ pub(crate) async fn while_it_opens(
             return if is_grpc { refusal.into_grpc() } else { refusal.into_response() };
         }
     };
-    // What is there as a whole is only to be sent.
+    // A buffered response is complete and only needs to be sent.
     if response.body().size_hint().exact().is_some() {
         return response;
     }
@@ -45,33 +45,33 @@ pub(crate) async fn while_it_opens(
     response.map(|body| Body::new(Ending { body: Some(body), revoked, form }))
 }
 
-/// What the pieces of an answer are, and so how its end is told.
+/// Format of a streamed response, which decides how it is ended.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Messages, and trailers behind the last.
+    /// gRPC messages, then trailers.
     Grpc,
     /// Server-sent events.
     Events,
-    /// No more is known of them.
+    /// Any other format.
     Bytes,
 }
 
 impl Form {
-    /// What comes in the place of the rest.
+    /// Returns the last frame, in place of the rest.
     fn farewell(self) -> Result<Frame<Bytes>, axum::Error> {
         let refusal = Refusal::revoked();
         match self {
             Form::Grpc => Ok(Frame::trailers(trailers(refusal))),
             Form::Events => Ok(Frame::data(sse::last(&refusal))),
-            // HTTP/1.1 is cut before the piece that would end it, HTTP/2 resets the stream.
+            // HTTP/1.1 closes before the final chunk, HTTP/2 resets the stream.
             Form::Bytes => Err(axum::Error::new(refusal.into_error())),
         }
     }
 }
 
-/// An answer that comes piece by piece.
+/// A streamed response body that ends on revocation.
 struct Ending {
-    /// None once the key opens no more: whatever makes the answer ends with it.
+    /// `None` after revocation: dropping the body cancels the work behind it.
     body: Option<Body>,
     revoked: Revoked,
     form: Form,
@@ -96,12 +96,12 @@ impl HttpBody for Ending {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // It may end before.
+        // The body may end early.
         SizeHint::default()
     }
 }
 
-/// What a client of gRPC reads behind the last message.
+/// Returns the trailers of a gRPC error.
 fn trailers(refusal: Refusal) -> HeaderMap {
     let (head, _) = refusal.into_grpc().into_parts();
     head.headers.into_iter().filter_map(|(name, value)| Some((name?, value))).filter(|it| is_of_grpc(&it.0)).collect()
@@ -124,8 +124,8 @@ mod tests {
     const EVENTS: &str = "text/event-stream";
     const BYTES: &str = "text/csv";
 
-    /// An answer of that type whose first piece comes at once, and its second never; beside it what revokes the key, and what
-    /// is dropped with the answer.
+    /// Returns a response of this type with one chunk and no end, the trigger of the revocation, and a receiver that fails
+    /// when the response is dropped.
     async fn begun(kind: &'static str) -> (Body, oneshot::Sender<()>, oneshot::Receiver<()>) {
         let (revoke, revoked) = oneshot::channel::<()>();
         let (held, dropped) = oneshot::channel::<()>();
@@ -143,24 +143,24 @@ mod tests {
         std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
     }
 
-    /// What such an answer ends with when its key is revoked.
+    /// Returns the last frame of such a response when its key is revoked.
     async fn last(kind: &'static str) -> Result<Frame<Bytes>, axum::Error> {
         let (mut body, revoke, dropped) = begun(kind).await;
         assert_eq!(next(&mut body).await.unwrap().unwrap().into_data().unwrap(), "first");
         revoke.send(()).unwrap();
         let last = next(&mut body).await.unwrap_or_else(|| panic!("{kind} ends as if it were complete"));
         assert!(body.is_end_stream() && next(&mut body).await.is_none());
-        assert!(dropped.await.is_err(), "what makes the answer is gone");
+        assert!(dropped.await.is_err(), "the source of the response is dropped");
         last
     }
 
     #[tokio::test]
-    async fn an_answer_under_way_ends_when_its_key_is_revoked_and_so_does_the_work_for_it() {
+    async fn revoked_grpc_stream_ends_unauthenticated() {
         assert_eq!(last(GRPC).await.unwrap().into_trailers().unwrap()["grpc-status"], "16");
     }
 
     #[tokio::test]
-    async fn events_end_with_one_that_says_that_the_key_was_revoked() {
+    async fn revoked_event_stream_ends_with_error_event() {
         let told = last(EVENTS).await.unwrap().into_data().unwrap();
         let data = told.strip_prefix(b"event: error\ndata: ").and_then(|it| it.strip_suffix(b"\n\n")).unwrap();
         let data: serde_json::Value = serde_json::from_slice(data).unwrap();
@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_of_any_other_kind_breaks_off_and_is_not_ended_as_if_it_were_complete() {
-        assert!(last(BYTES).await.unwrap_err().to_string().contains("the key opens this no more"));
+    async fn revoked_byte_stream_breaks_off() {
+        assert!(last(BYTES).await.unwrap_err().to_string().contains("the key no longer grants this"));
     }
 
     #[tokio::test]
-    async fn what_is_not_answered_yet_is_refused() {
+    async fn pending_response_is_rejected_on_revocation() {
         for (is_grpc, status) in [(true, 200), (false, 401)] {
             let told = while_it_opens(std::future::ready(()), is_grpc, std::future::pending()).await;
             assert_eq!(told.status().as_u16(), status);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_as_a_whole_is_sent() {
+    async fn buffered_response_is_sent_despite_revocation() {
         let answer = async { "all of it".into_response() };
         let told = while_it_opens(std::future::ready(()), false, answer).await;
         assert_eq!(to_bytes(told.into_body(), 100).await.unwrap(), "all of it");

@@ -1,4 +1,4 @@
-//! Server-sent events: what [`crate::serve::follow`] gives, for clients that read `text/event-stream`.
+//! Server-sent events: the streams of [`crate::serve::follow`] for clients that accept `text/event-stream`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::serve::http::refusal::Refusal;
 
-/// How often a silent stream says that it is still there. Proxies give up after 30 to 60 seconds.
+/// Interval of keepalive comments on an idle stream. Proxies time out after 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Says whether the client asked for events.
+/// Returns whether the client accepts events.
 pub(crate) fn wanted(request: &Request) -> bool {
     let accepts = |it: &header::HeaderValue| it.to_str().is_ok_and(|it| it.contains("text/event-stream"));
     request.headers().get_all(header::ACCEPT).iter().any(accepts)
 }
 
-/// Says whether an answer consists of events.
+/// Returns whether a response is an event stream.
 pub(crate) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     kind.is_some_and(|it| it.starts_with("text/event-stream"))
 }
 
-/// The event that ends a stream of which no more is to come, as it is sent.
+/// Returns the raw error event that ends a stream.
 pub(crate) fn last(refusal: &Refusal) -> Bytes {
     format!("event: error\ndata: {}\n\n", refusal.body()).into()
 }
 
-/// One event: its name, and JSON.
+/// Builds an event with a name and JSON data.
 pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
     match serde_json::to_string(data) {
         Ok(json) => Event::default().event(name).data(json),
@@ -42,7 +42,7 @@ pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
     }
 }
 
-/// A stream of events. It ends after the first error, which is an event too, and when the client goes.
+/// Builds a stream of events. It ends after the first error, which is also an event, and when the client disconnects.
 pub(crate) fn stream<T: Send + 'static>(
     items: BoxStream<'static, Result<T>>,
     tell: impl Fn(T) -> Event + Send + 'static,

@@ -1,4 +1,4 @@
-//! Tables: rows, groups and exact values.
+//! Table queries.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -8,7 +8,7 @@ use crate::model::TableRequest;
 use crate::serve::check;
 use crate::serve::http::{Known, Reply, Shared, body, json};
 
-/// `POST /v1/table`: what a table of a file answers.
+/// `POST /v1/table`: rows, groups and values of a table in a file.
 pub(crate) async fn table(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: TableRequest = body::parse(&bridge, request).await?;
     check::table(&request)?;

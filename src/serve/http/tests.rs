@@ -1,4 +1,4 @@
-//! The API document, statement by statement: fields, defaults and status codes of the bridge.
+//! Tests of the documented HTTP API: fields, defaults and status codes.
 
 mod limits;
 
@@ -11,18 +11,17 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::JobState;
-use crate::model::samples;
+use crate::model::{JobState, samples};
 use crate::serve::fake::FakeService;
 use crate::serve::ring::KeyRing;
 
-/// The paths of the TCP port over a fake service.
+/// The TCP port's router over a fake service.
 struct Bed {
     service: Arc<FakeService>,
     router: Router,
 }
 
-/// Without VIC_BRIDGE_API_KEY no key is asked for: most tests are about something else.
+/// Creates a router without authentication unless VIC_BRIDGE_API_KEY is set.
 async fn bed(variables: &[(&str, &str)]) -> Bed {
     bed_with(variables, |_| {}).await
 }
@@ -55,7 +54,7 @@ impl Answered {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// The field that an error names.
+    /// Returns the field that an error names.
     fn field(&self) -> Value {
         self.json()["error"]["field"].clone()
     }
@@ -101,7 +100,7 @@ async fn ask(pointer: &str) -> Value {
     answered.json().pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}`")).clone()
 }
 
-/// One test for each field: what the document says that an answer has, and what the fake service put there.
+/// Generates one test per documented response field, with the value from the fake service.
 macro_rules! fields {
     ($($name:ident: $get:ident($field:literal) => $value:expr,)*) => {
         $(#[tokio::test]
@@ -165,7 +164,7 @@ async fn ask_takes_query_privacy_mode_and_warehouse_root() {
 }
 
 #[tokio::test]
-async fn ask_without_privacy_mode_and_root_leaves_both_to_the_configuration() {
+async fn ask_without_mode_and_root_uses_configuration() {
     let bed = bed(&[]).await;
     bed.post("/v1/ask", r#"{"query": "x"}"#).await;
     let asked = bed.service.asked.lock().unwrap().take().unwrap();
@@ -184,7 +183,7 @@ async fn ask_takes_a_plan_and_filters() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_question_is_400_with_its_field_and_has_no_effect() {
+async fn invalid_question_is_400_with_field_without_effect() {
     let bed = bed(&[]).await;
     let long = json!({"query": "ä".repeat(100_000)}).to_string();
     for (body, field) in [
@@ -218,7 +217,7 @@ async fn what_is_wrong_with_a_question_is_400_with_its_field_and_has_no_effect()
 }
 
 #[tokio::test]
-async fn an_error_of_the_service_keeps_its_status_code_message_and_hint() {
+async fn service_error_keeps_status_code_message_and_hint() {
     let answered = bed(&[]).await.post("/v1/ask", r#"{"query": "locked"}"#).await;
     let expected = json!({"error": {
         "code": "locked", "message": "`/dätä` is in use", "field": null, "hint": "stop the other `vicd`",
@@ -228,7 +227,7 @@ async fn an_error_of_the_service_keeps_its_status_code_message_and_hint() {
 }
 
 #[tokio::test]
-async fn an_answer_can_be_streamed() {
+async fn ask_streams_events() {
     let bed = bed(&[]).await;
     let body = Body::from(r#"{"query": "x"}"#);
     let answered = bed.send(request("POST", "/v1/ask", &[("accept", "text/event-stream")], body)).await;
@@ -240,14 +239,14 @@ async fn an_answer_can_be_streamed() {
 }
 
 #[tokio::test]
-async fn a_wrong_question_is_400_before_any_event() {
+async fn invalid_streamed_question_is_400_without_events() {
     let bed = bed(&[]).await;
     let answered = bed.send(request("POST", "/v1/ask", &[("accept", "text/event-stream")], "{}".into())).await;
     assert_eq!((answered.status, answered.field()), (400, json!("query")));
 }
 
 #[tokio::test]
-async fn search_has_no_summary_and_no_model_is_asked_for_one() {
+async fn search_has_no_summary_and_calls_no_model() {
     let bed = bed(&[]).await;
     let answered = bed.post("/v1/search", r#"{"query": "x"}"#).await;
     assert_eq!(bed.service.in_words.load(Ordering::Relaxed), 0);
@@ -277,7 +276,7 @@ async fn index_start_takes_root_db_path_full_and_max_files() {
 }
 
 #[tokio::test]
-async fn index_start_without_root_takes_vic_warehouse_root_or_every_root() {
+async fn index_start_without_root_uses_default_or_every_root() {
     for (variables, expected) in [(vec![], vec![]), (vec![("VIC_WAREHOUSE_ROOT", "/v")], vec!["/v".to_string()])] {
         let bed = bed(&variables).await;
         assert_eq!(bed.post("/v1/index/start", "{}").await.status, 202);
@@ -287,14 +286,14 @@ async fn index_start_without_root_takes_vic_warehouse_root_or_every_root() {
 }
 
 #[tokio::test]
-async fn index_start_with_the_index_of_another_daemon_is_400_and_names_it() {
+async fn index_start_with_foreign_db_path_is_400() {
     let answered = bed(&[]).await.post("/v1/index/start", r#"{"db_path": "/elsewhere"}"#).await;
     assert_eq!((answered.status, answered.field()), (400, json!("db_path")));
     assert!(answered.text.contains("/elsewhere") && answered.text.contains("/d/index"), "{}", answered.text);
 }
 
 #[tokio::test]
-async fn index_start_refuses_what_is_wrong_by_name() {
+async fn index_start_errors_name_their_field() {
     for (body, field) in [
         (r#"{"root": "docs"}"#, "root"),
         (r#"{"root": ""}"#, "root"),
@@ -334,7 +333,7 @@ async fn index_status_of_an_unknown_job_is_404() {
 }
 
 #[tokio::test]
-async fn index_status_without_job_id_is_400_and_names_it() {
+async fn index_status_without_job_id_is_400_with_field() {
     for path in ["/v1/index/status", "/v1/index/status?", "/v1/index/events"] {
         let answered = bed(&[]).await.get(path).await;
         assert_eq!((answered.status, answered.field()), (400, json!("job_id")), "{}", answered.text);
@@ -342,7 +341,7 @@ async fn index_status_without_job_id_is_400_and_names_it() {
 }
 
 #[tokio::test]
-async fn a_job_can_be_followed_to_its_end() {
+async fn index_events_end_with_job() {
     let bed = bed(&[]).await;
     bed.service.job.send_replace(samples::job(JobState::Completed, 10));
     let answered = bed.get("/v1/index/events?job_id=job-1").await;
@@ -351,7 +350,7 @@ async fn a_job_can_be_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn similar_grep_files_and_status_are_served() {
+async fn similar_grep_files_and_status_respond() {
     let bed = bed(&[]).await;
     assert_eq!(bed.post("/v1/similar", r#"{"path": "/w/a"}"#).await.json()["hits"][0]["tier"], "L1");
     assert_eq!(bed.post("/v1/grep", r#"{"pattern": "signs"}"#).await.json()["matches"][0]["line"], "Ada signs it.");
@@ -392,7 +391,7 @@ async fn unknown_paths_are_404_and_wrong_methods_405_in_json() {
 }
 
 #[tokio::test]
-async fn the_first_page_names_the_paths_and_the_document_has_them_all() {
+async fn root_lists_paths_and_openapi_has_all() {
     let bed = bed(&[]).await;
     let named = bed.get("/").await.json()["paths"].clone();
     let document = bed.get("/openapi.json").await.json();

@@ -1,4 +1,4 @@
-//! The contract for models: a tool for each verb, and the help as resources.
+//! The corpus API for models: a tool for each verb, and the help as resources.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn tool_name(verb: &str) -> String {
     format!("corpus_{}", verb.to_lowercase())
 }
 
-/// A tool for each verb, and for what is beside them.
+/// Returns a tool for each verb and each management call.
 pub(crate) fn tools() -> Vec<Tool> {
     let verbs = VERBS.iter().map(|verb| {
         let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
@@ -44,7 +44,7 @@ fn made(verb: &str, about: String, input: Value) -> Tool {
     Tool::new(tool_name(verb), about, Arc::new(schema))
 }
 
-/// The fields of a verb. Of one with several forms, those of all: clients want one object, and the validator says the rest.
+/// Returns the schema of a verb's fields. Clients expect one object, so forms are merged; the validator checks them.
 fn input(verb: &'static Verb) -> Value {
     let mut request = schema::of(verb)["request"].take();
     if let Some(request) = request.as_object_mut() {
@@ -65,7 +65,7 @@ fn input(verb: &'static Verb) -> Value {
     json!({"type": "object", "properties": properties, "required": [chosen], "additionalProperties": false})
 }
 
-/// Calls one of [`tools`]; none when the name is no name of them.
+/// Calls one of [`tools`]; `None` for any other name.
 pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObject) -> Option<Result<CallToolResult>> {
     let known = VERBS.iter().chain(BESIDE).map(|it| it.name);
     let verb = known.into_iter().find(|it| tool_name(it) == name)?;
@@ -75,11 +75,11 @@ pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObje
         Err(error) => return Some(Err(error)),
     };
     let content = vec![ContentBlock::text(reply.text)];
-    // A refusal tells the model what to do next: it is a result that it can read.
+    // A refusal is a result, so that the model reads what to do next.
     Some(Ok(if reply.refused.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
 }
 
-/// The help and the schemas as resources: on all verbs, on each with its forms, and on the fields of QUERY.
+/// Returns help and schemas as resources: for all verbs, for each verb and its forms, and for the fields of QUERY.
 pub(crate) fn resources() -> Vec<Resource> {
     let text = |path: &str, about: &str| Resource::new(format!("{HELP}{path}"), about).with_mime_type("text/plain");
     let mut all = vec![text("", "The contract: its verbs"), text("/fields", "The contract: fields of QUERY")];
@@ -98,7 +98,7 @@ pub(crate) fn resources() -> Vec<Resource> {
     all
 }
 
-/// Reads one of [`resources`]; none when the address is none of the contract.
+/// Reads one of [`resources`]; `None` for any other URI.
 pub(crate) fn read(uri: &str) -> Option<Result<ReadResourceResult>> {
     let (rest, is_help) = match (uri.strip_prefix(HELP), uri.strip_prefix(schema::ADDRESS)) {
         (Some(rest), _) => (rest, true),
@@ -122,5 +122,5 @@ pub(crate) fn read(uri: &str) -> Option<Result<ReadResourceResult>> {
 fn one_schema(verb: Option<&str>, which: Option<&str>) -> std::result::Result<String, String> {
     let found = verb.and_then(schema::named).map(|it| it[which.unwrap_or_default()].clone());
     let found = found.filter(Value::is_object);
-    found.map(|it| it.to_string()).ok_or_else(|| "there is no such schema; the list of resources names all".into())
+    found.map(|it| it.to_string()).ok_or_else(|| "no such schema; the list of resources has all schemas".into())
 }

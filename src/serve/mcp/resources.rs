@@ -1,4 +1,4 @@
-//! Documents as resources: `vic://file/` and the absolute path, percent-encoded. `file:///` is understood too.
+//! Documents as resources: `vic://file/` and the absolute path, percent-encoded. `file:///` is accepted too.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,18 +11,18 @@ use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, Place, Reading, printed, printed_below};
 use crate::serve::mcp::{Backend, tools};
 
-/// Documents that are listed: the newest. Every other is read by its path all the same.
+/// Number of listed documents, newest first. All others can be read by path.
 const LISTED: u32 = 50;
 
-/// Characters that are read at once: some 10,000 tokens. The tool `read` reads on.
+/// Maximum number of characters per read: some 10,000 tokens. The tool `read` returns the rest.
 const CHARS: u64 = 40_000;
 
 const PREFIX: &str = "vic://file";
 
-/// What stays as it is in the path of a URI.
+/// Characters that are not escaped in the path of a URI.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The newest documents of the index.
+/// Returns the newest documents of the index.
 pub(crate) async fn recent(backend: &dyn Backend) -> Result<Vec<Resource>> {
     let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
     let (files, _) = backend.files(filter, LISTED, 0).await?;
@@ -35,21 +35,21 @@ pub(crate) async fn recent(backend: &dyn Backend) -> Result<Vec<Resource>> {
     Ok(files.iter().map(resource).collect())
 }
 
-/// How every document is named.
+/// Returns the URI template of documents.
 pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new("vic://file/{+path}", "document")
         .with_description("The text of a file below an indexed folder, by its absolute path without the first slash")
         .with_mime_type("text/plain")
 }
 
-/// The beginning of a document.
+/// Reads the beginning of a document.
 pub(crate) async fn read(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
     let path = path(uri)?;
     let reading = Reading::cut(&path, backend.read(&path, &Place::default()).await?, 0, CHARS);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::text(&reading), uri)]))
 }
 
-/// Of a path that is a URL already, this is its name.
+/// Returns the URI of a path. A path that is a URL is its own URI.
 fn uri(path: &str) -> String {
     if path.starts_with("file:///") {
         return path.into();
@@ -59,7 +59,7 @@ fn uri(path: &str) -> String {
 
 fn path(uri: &str) -> Result<String> {
     let wrong = || {
-        Error::invalid(format!("`{uri}` is no document")).field("uri").hint("use `vic://file/` and an absolute path")
+        Error::invalid(format!("`{uri}` is not a document")).field("uri").hint("use `vic://file/` and an absolute path")
     };
     let local = ["vic://file/", "file:///", "file://localhost/"];
     let rest = local.into_iter().find_map(|it| uri.strip_prefix(it)).ok_or_else(wrong)?;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_survives_its_uri() {
+    fn path_round_trips_through_uri() {
         for path in ["/w/plan.md", "/w/größe 1%/a#b?.pdf", "/w/a.zip!/b/c.txt"] {
             assert_eq!(super::path(&uri(path)).unwrap(), path);
         }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn other_uris_are_refused() {
+    fn foreign_uris_are_rejected() {
         for uri in ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%00"] {
             assert_eq!(super::path(uri).unwrap_err().field.as_deref(), Some("uri"), "{uri}");
         }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use super::*;
 use crate::serve::fake::FakeService;
 
-/// A client that speaks the protocol line by line, as over standard input and output.
+/// A client that speaks the protocol line by line, like over standard input and output.
 struct Session {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -57,7 +57,7 @@ impl Session {
 }
 
 #[tokio::test]
-async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
+async fn tools_have_schemas_and_read_only_hints() {
     let (_, mut session) = session().await;
     let answer = session.request("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap();
@@ -70,8 +70,8 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
     for tool in tools {
         let name = tool["name"].as_str().unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-        // What the contract gives is an envelope in one of several formats: a text. What a tool of the graph gives has
-        // the form that its own protocol prescribes.
+        // A corpus result is an envelope in one of several formats, so a text. A graph result has the format of its own
+        // protocol.
         assert_eq!(tool["outputSchema"].is_object(), own.contains(&name), "{tool}");
         let changes = ["index", "corpus_ingest", "corpus_view", "corpus_job"].contains(&name);
         assert_eq!(tool["annotations"]["readOnlyHint"], !changes, "{name}");
@@ -85,7 +85,7 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
 }
 
 #[tokio::test]
-async fn what_the_tools_give_holds_their_own_schemas() {
+async fn tool_results_match_output_schemas() {
     let (_, mut session) = session().await;
     for (tool, arguments) in [
         ("ask", json!({"query": "who signed?", "limit": 3})),
@@ -108,7 +108,7 @@ async fn what_the_tools_give_holds_their_own_schemas() {
 }
 
 #[tokio::test]
-async fn ask_has_an_answer_in_words_and_search_has_not() {
+async fn ask_returns_answer_and_search_does_not() {
     let (service, mut session) = session().await;
     let ask = session.call("ask", json!({"query": "x"})).await;
     assert_eq!(ask["structuredContent"]["answer_summary"], "Ada signed it.");
@@ -117,21 +117,21 @@ async fn ask_has_an_answer_in_words_and_search_has_not() {
     assert!(text.starts_with("Ada signed it.\n\n[1] notes/plan.md (lines 3-5)\nThe budget"), "{text}");
     let search = session.call("search", json!({"query": "x"})).await;
     assert_eq!(search["structuredContent"]["answer"], Value::Null);
-    assert_eq!(service.in_words.load(Ordering::Relaxed), 1, "no model writes what nobody is shown");
+    assert_eq!(service.in_words.load(Ordering::Relaxed), 1, "search asks no model for an answer");
 }
 
 #[tokio::test]
-async fn a_reading_is_bounded_and_says_where_to_go_on() {
+async fn read_is_bounded_and_returns_next_offset() {
     let (_, mut session) = session().await;
     let result = session.call("read", json!({"path": "/w/plan.md", "offset": 2, "max_chars": 5})).await;
     assert_eq!(result["structuredContent"]["next_offset"], 7);
-    assert!(result["content"][0]["text"].as_str().unwrap().ends_with("go on at offset 7)"), "{result}");
+    assert!(result["content"][0]["text"].as_str().unwrap().ends_with("continue at offset 7)"), "{result}");
     let too_long = session.call("read", json!({"path": "/w/plan.md", "max_chars": 20_001})).await;
     assert_eq!(too_long["isError"], true);
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_to_the_model_by_name_and_has_no_effect() {
+async fn invalid_calls_return_named_errors_without_effect() {
     let (service, mut session) = session().await;
     for (tool, arguments, named) in [
         ("ask", json!({}), "query"),
@@ -152,7 +152,7 @@ async fn what_is_wrong_is_told_to_the_model_by_name_and_has_no_effect() {
 }
 
 #[tokio::test]
-async fn documents_are_resources() {
+async fn documents_are_listed_and_read_as_resources() {
     let (_, mut session) = session().await;
     let list = session.request("resources/list", json!({})).await;
     let resource = &list["result"]["resources"][0];
@@ -167,7 +167,7 @@ async fn documents_are_resources() {
 }
 
 #[tokio::test]
-async fn the_verbs_of_the_contract_are_tools_and_their_help_is_a_resource() {
+async fn corpus_verbs_are_tools_with_help_resources() {
     let (_, mut session) = session().await;
     let result = session.call("corpus_extract", json!({"schema": "Code"})).await;
     let told: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();

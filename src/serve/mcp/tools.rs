@@ -1,4 +1,4 @@
-//! The tools: what they take, what they give, and how they ask a [`Backend`] for it.
+//! The tools: parameters, results, and calls of the [`Backend`].
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::proto::json;
 use crate::serve::check;
 use crate::serve::mcp::{Backend, corpus};
 
-/// Hits of an answer when the model does not say how many.
+/// Default number of hits.
 const HITS: u32 = 8;
-/// Most hits of an answer.
+/// Maximum number of hits.
 const MAX_HITS: u32 = 50;
-/// Characters of an excerpt: a paragraph.
+/// Maximum number of characters of an excerpt: a paragraph.
 const EXCERPT: usize = 600;
-/// Files of a list when the model does not say how many.
+/// Default number of files in a list.
 const FILES: u32 = 20;
-/// Most files of a list.
+/// Maximum number of files in a list.
 const MAX_FILES: u32 = 200;
-/// Characters of a reading when the model does not say how many: some 1000 tokens.
+/// Default number of characters per read: some 1000 tokens.
 const CHARS: u64 = 4_000;
-/// Rows of a table when the model does not say how many.
+/// Default number of table rows.
 const TABLE_ROWS: u32 = 20;
-/// Most rows of a table.
+/// Maximum number of table rows.
 const MAX_TABLE_ROWS: u32 = 200;
-/// Most characters of a reading.
+/// Maximum number of characters per read.
 const MAX_CHARS: u64 = 20_000;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ const MAX_CHARS: u64 = 20_000;
 struct Question {
     /// The question, in plain words; "exact phrases" and ext:, path:, after: work too.
     query: String,
-    /// Most files in the answer, 1 to 50; 8 when absent.
+    /// Maximum number of files in the answer, 1 to 50; 8 when absent.
     #[schemars(range(min = 1, max = 50))]
     limit: Option<u32>,
     /// Only below this folder, an absolute path.
@@ -52,74 +52,74 @@ struct Question {
     filters: L0Filters,
 }
 
-/// What was found.
+/// Search result.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Reply {
     /// The answer in words; null when there is none, and always for `search`.
     answer_summary: Option<String>,
-    /// The answer taken apart: how far the files answer, how sure that is, and the quotes; null as `answer_summary`.
+    /// The answer in parts: outcome, confidence and quotes; null like `answer_summary`.
     answer: Option<Answer>,
     /// Files, best first.
     hits: Vec<Hit>,
-    /// What the user should know.
+    /// Warnings for the user.
     warnings: Vec<String>,
 }
 
-/// One file that answers.
+/// One matching file.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Hit {
     /// Path to read it by.
     path: String,
-    /// Where the passage stands, in words.
+    /// Place of the passage, as text.
     place: String,
     /// The passage.
     excerpt: String,
     /// 0 to 1.
     score: f64,
-    /// Why it was found.
+    /// Explanation of the match.
     reasoning: String,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Start {
-    /// Absolute path of a folder to index; without it every known folder is brought up to date.
+    /// Absolute path of a folder to index; every known folder is updated when absent.
     root: Option<String>,
-    /// Read everything again, changed or not.
+    /// Read every file again, changed or not.
     full: bool,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Look {
-    /// A job to look at, as `index` gave it.
+    /// Id of a job, as returned by `index`.
     job_id: Option<String>,
 }
 
-/// The daemon and its index.
+/// State of the daemon and its index.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Overview {
-    /// Whether a question can be answered from the index.
+    /// Whether the index can answer questions.
     index_ready: bool,
     /// Chunks in the index.
     chunks: u64,
     /// Folders that are indexed.
     roots: Vec<String>,
-    /// Files by state.
+    /// File counts by state.
     coverage: Coverage,
     /// The embedding model.
     embed_model: String,
-    /// What may leave the machine.
+    /// Data that may leave the machine.
     privacy_mode: crate::model::PrivacyMode,
-    /// Number of jobs at work.
+    /// Number of running jobs.
     running_jobs: u64,
-    /// What is not as it should be.
+    /// Current problems.
     degraded: Vec<String>,
-    /// The job that was asked for.
+    /// The requested job.
     job: Option<JobReport>,
 }
 
-/// Every tool, as a client lists them.
+/// Returns all tools.
 pub(crate) fn all() -> Vec<Tool> {
     let mut tools = own();
     tools.extend(corpus::tools());
@@ -127,7 +127,7 @@ pub(crate) fn all() -> Vec<Tool> {
     tools
 }
 
-/// A tool of the graph, whose results have the form that its protocol prescribes.
+/// Returns a graph tool. It has no output schema, because its protocol prescribes the format of results.
 fn of_graph(spec: ToolSpec) -> Tool {
     let schema = spec.parameters.as_object().cloned().unwrap_or_default();
     Tool::new(spec.name, spec.description, Arc::new(schema))
@@ -140,30 +140,27 @@ fn own() -> Vec<Tool> {
         tool::<Question, Reply>("search", "Finds passages in the user's files, without an answer in words"),
         bounded(
             tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
-            ("limit", "Most files", FILES.into(), MAX_FILES.into()),
+            ("limit", "Maximum number of files", FILES.into(), MAX_FILES.into()),
         ),
         bounded(
             tool::<ReadRequest, Reading>(
                 "read",
-                "Reads the text of a file in parts, with its places; `next_offset` begins the next part",
+                "Reads the text of a file in parts, with places; continue at `next_offset`",
             ),
-            ("max_chars", "Most characters", CHARS, MAX_CHARS),
+            ("max_chars", "Maximum number of characters", CHARS, MAX_CHARS),
         ),
         bounded(
             tool::<TableRequest, TableResponse>(
                 "table",
-                "Filters, groups, sums and counts the rows of a table in a file, exactly, with the rows that prove it",
+                "Filters, groups, sums and counts the rows of a table in a file, exactly, with the rows as evidence",
             ),
-            ("limit", "Most rows", TABLE_ROWS.into(), MAX_TABLE_ROWS.into()),
+            ("limit", "Maximum number of rows", TABLE_ROWS.into(), MAX_TABLE_ROWS.into()),
         ),
-        tool::<Start, JobReport>("index", "Indexes a folder, or brings every known folder up to date; returns at once")
+        tool::<Start, JobReport>("index", "Indexes a folder, or updates every known folder; returns at once")
             .with_annotations(
                 ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
             ),
-        tool::<Look, Overview>(
-            "status",
-            "Says how much is indexed and what is not as it should be, or where a job stands",
-        ),
+        tool::<Look, Overview>("status", "Returns how much is indexed and current problems, or the state of a job"),
     ]
 }
 
@@ -174,7 +171,7 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(name: &'static str, de
         .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
-/// Tells the bounds of a tool where they are narrower than those of the bridge, whose types it shares.
+/// Sets limits that are narrower than those of the HTTP API, which shares the types.
 fn bounded(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) -> Tool {
     let mut schema = (*tool.input_schema).clone();
     if let Some(property) = schema.get_mut("properties").and_then(|it| it.get_mut(field)) {
@@ -185,7 +182,7 @@ fn bounded(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) 
     tool
 }
 
-/// Calls a tool. What goes wrong in it is a result that the model can read and act on.
+/// Calls a tool. Errors of a tool are results, so that the model can read and correct them.
 pub(crate) async fn call(
     backend: &dyn Backend,
     name: &str,
@@ -215,7 +212,7 @@ async fn of_graph_called(backend: &dyn Backend, name: &str, arguments: JsonObjec
     result(&answer, words)
 }
 
-/// The error in one line.
+/// Formats an error in one line.
 fn told(error: &Error) -> String {
     let mut text = format!("{}: {}", error.code.name(), error.message);
     for (name, part) in [("field", &error.field), ("hint", &error.hint)] {
@@ -230,14 +227,14 @@ fn arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T>
     json::json(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
 }
 
-/// A result for programs, and the same in words.
+/// Builds a result with structured content and text.
 fn result(value: &impl Serialize, words: String) -> Result<CallToolResult> {
     let mut result = CallToolResult::structured(serde_json::to_value(value).map_err(Error::internal)?);
     result.content = vec![ContentBlock::text(words)];
     Ok(result)
 }
 
-/// At most so many; more is refused rather than cut, so that the model knows.
+/// Checks a limit. Larger values are rejected and not clamped, so that the model notices.
 fn within(field: &'static str, value: Option<u32>, default: u32, max: u32) -> Result<u32> {
     match value.unwrap_or(default) {
         value if (1..=max).contains(&value) => Ok(value),
@@ -279,7 +276,7 @@ fn hit(hit: SearchHit) -> Hit {
     Hit { path, place: anchor.place(), excerpt: cut(hit.excerpt, EXCERPT), score: hit.score, reasoning: hit.reasoning }
 }
 
-/// The first so many characters, with a mark when there are more.
+/// Truncates to a number of characters, with an ellipsis.
 fn cut(text: String, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -338,7 +335,7 @@ async fn table(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
     result(&answer, words)
 }
 
-/// The blocks of a reading, each page or line named when it changes.
+/// Formats the blocks of a file, with a place before each block where it changes.
 pub(crate) fn text(reading: &Reading) -> String {
     let mut words = String::new();
     let mut last = String::new();
@@ -352,7 +349,7 @@ pub(crate) fn text(reading: &Reading) -> String {
         last = place;
     }
     if let Some(next) = reading.next_offset {
-        let _ = write!(words, "({} of {} characters; go on at offset {next})", next, reading.total_chars);
+        let _ = write!(words, "({} of {} characters; continue at offset {next})", next, reading.total_chars);
     }
     words.trim_end().to_string()
 }
@@ -362,12 +359,12 @@ async fn index(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
     if let Some(root) = &start.root {
         check::path("root", root)?;
         if !path_of(root).is_absolute() {
-            return Err(Error::invalid(format!("`{root}` is no absolute path")).field("root"));
+            return Err(Error::invalid(format!("`{root}` is not an absolute path")).field("root"));
         }
     }
     let request = IndexRequest { paths: start.root.into_iter().collect(), full: start.full, ..IndexRequest::default() };
     let report = JobReport::from(backend.start_index(request).await?);
-    let words = format!("job {} has begun; `status` with this job_id says how far it is", report.job.job_id);
+    let words = format!("started job {}; call `status` with this job_id for its progress", report.job.job_id);
     result(&report, words)
 }
 

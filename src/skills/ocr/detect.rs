@@ -1,7 +1,7 @@
-//! Where there is text: the detection network and the rectangles of its probability map.
+//! Text detection: the detection network, and rectangles from its probability map.
 //!
-//! The network marks the core of each piece of text; pieces are the connected parts of the map, each in the smallest
-//! rectangle around it, grown back to full height. What the text says is not asked here.
+//! The network marks the core of each piece of text. Pieces are the connected parts of the map, each in its smallest
+//! rectangle, grown back to full height.
 
 use image::RgbImage;
 use image::imageops::{self, FilterType};
@@ -13,37 +13,37 @@ use crate::embed::onnx::arena;
 use crate::error::{Error, Result};
 use crate::skills::ocr::slab::{self, Point, Slab};
 
-/// The network works on a picture whose longer side has this length. Measured: shorter loses small print, longer costs
-/// time and finds no more.
+/// Longer side of the network's input. Measured: a shorter one loses small print, a longer one costs time and finds no
+/// more.
 const SIDE: u32 = 1280;
-/// Small pictures are enlarged at most so many times.
+/// Largest enlargement of small pictures.
 const MAX_ENLARGEMENT: f32 = 2.0;
-/// Extents must be multiples of this.
+/// Input sizes must be multiples of this.
 const STRIDE: u32 = 32;
-/// Empty rim around the picture: text at the very edge is missed without it.
+/// Margin around the picture: without it, text at the very edge is missed.
 const RIM: u32 = 16;
-/// Probability from which a pixel belongs to text.
+/// Probability above which a pixel belongs to text.
 const PIXEL_THRESHOLD: f32 = 0.3;
-/// Mean probability from which a piece is text.
+/// Mean probability above which a piece is text.
 const PIECE_THRESHOLD: f32 = 0.5;
-/// How far a piece grows: this share of area over circumference, on each side.
+/// Growth of a piece on each side: this factor times area over circumference.
 const GROWTH: f32 = 1.6;
-/// Pieces with a shorter side, in pixels of the map, are specks.
+/// Shortest side of a piece, in pixels of the map; smaller ones are specks.
 const MIN_CORE: f32 = 2.5;
-/// Largest number of pieces on a page; beyond that it is noise, and the largest are kept.
+/// Largest number of pieces on a page; more is noise, and only the largest are kept.
 const MAX_PIECES: usize = 2_000;
-/// From this length in heights on, the direction of a piece can be trusted; the others take that of the page.
+/// Aspect ratio from which the direction of a piece can be trusted; the others take the direction of the page.
 const TRUSTED_ASPECT: f32 = 4.0;
 
 /// The detection network.
 pub(crate) struct Detector {
     session: Session,
-    /// Name of what it gives: for each pixel, how probably it belongs to text.
+    /// Name of the output: for each pixel, the probability that it belongs to text.
     map: String,
     tensor: Vec<f32>,
 }
 
-/// How the picture lies in the tensor.
+/// Position of the picture in the tensor.
 #[derive(Clone, Copy)]
 struct Fit {
     /// Pixels of the tensor for one of the picture.
@@ -56,17 +56,17 @@ impl Detector {
     /// Takes the session of the network.
     ///
     /// # Errors
-    /// It is another network, or does not run.
+    /// When it is another network, or does not run.
     pub(crate) fn new(session: Session) -> Result<Detector> {
         let map = session.outputs().first().map(|it| it.name().to_string());
         let map = map.ok_or_else(|| Error::internal("text detection gives nothing"))?;
         let mut detector = Detector { session, map, tensor: Vec::new() };
-        // The arena has its pieces of full size once something was given back.
+        // The arena allocates its full-size blocks after the first release.
         detector.find(&RgbImage::new(1, 1))?;
         Ok(detector)
     }
 
-    /// Finds the pieces of text on a picture, in its pixels. Text is taken to run to the right.
+    /// Finds the text boxes on a picture, in its pixels. Text is assumed to run to the right.
     pub(crate) fn find(&mut self, picture: &RgbImage) -> Result<Vec<Slab>> {
         let failed = |error: ort::Error| Error::internal(format!("text detection failed: {error}"));
         let fit = self.fill(picture);
@@ -80,7 +80,7 @@ impl Detector {
         Ok(slabs(pieces(map, fit.width as usize), fit.scale))
     }
 
-    /// Writes the picture into the tensor: blue, green, red, each -1 to 1, its edge repeated on the rim.
+    /// Writes the picture into the tensor: blue, green, red, each -1 to 1, with the edge repeated in the margin.
     fn fill(&mut self, picture: &RgbImage) -> Fit {
         let longer = picture.width().max(picture.height()).max(1) as f32;
         let scale = (SIDE as f32 / longer).min(MAX_ENLARGEMENT);
@@ -141,7 +141,7 @@ fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
             let mut label = None;
             for run in above.iter().filter(|it| it.from <= to && it.to >= from) {
                 let other = root(&mut parents, run.label);
-                // The smaller number stays, so that pieces keep the order in which they begin.
+                // The smaller label is kept, so that pieces keep the order in which they begin.
                 label = Some(label.map_or(other, |label: usize| {
                     let (keep, drop) = (label.min(other), label.max(other));
                     parents[drop] = keep;
@@ -187,7 +187,7 @@ fn root(parents: &mut [usize], mut label: usize) -> usize {
     label
 }
 
-/// Puts rectangles around the pieces and takes them from the map to the picture.
+/// Fits boxes around the pieces and converts them from the map to the picture.
 fn slabs(mut pieces: Vec<Piece>, scale: f32) -> Vec<Slab> {
     if pieces.len() > MAX_PIECES {
         pieces.sort_by_key(|it| std::cmp::Reverse(it.pixels));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_meet_further_down_are_one_piece() {
+    fn parts_joined_further_down_are_one_piece() {
         let (map, width) = map(&["#...#..##", "#...#....", ".###.....", "........#"]);
         let pieces = pieces(&map, width);
         let sizes: Vec<u32> = pieces.iter().map(|it| it.pixels).collect();
@@ -253,13 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn a_faint_piece_is_no_text() {
+    fn faint_piece_is_not_text() {
         assert!(pieces(&[0.4; 60], 10).is_empty());
         assert_eq!(pieces(&[0.6; 60], 10).len(), 1);
     }
 
     #[test]
-    fn a_piece_grows_and_goes_back_to_the_pixels_of_the_picture() {
+    fn boxes_grow_and_map_to_picture_pixels() {
         let rim = RIM as f32;
         let corner = |x: f32, y: f32| Point::new(rim + x, rim + y);
         let points = vec![corner(10.0, 10.0), corner(50.0, 10.0), corner(50.0, 20.0), corner(10.0, 20.0)];
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_do_not_lead_the_page_astray() {
+    fn short_pieces_do_not_affect_page_direction() {
         let slab = |degrees: f32, length: f32| {
             let angle = degrees.to_radians();
             Slab { centre: Point::default(), along: Point::new(angle.cos(), angle.sin()), length, height: 10.0 }

@@ -1,8 +1,8 @@
-//! The order in which a page is read: columns one after the other, in each the rows from top to bottom, in a row the
-//! pieces from left to right.
+//! Reading order of a page: columns one after the other, in each the rows from top to bottom, in a row the pieces from left
+//! to right.
 //!
-//! Pure geometry over boxes that are upright already. Two stretches side by side are columns only when both look like
-//! running text; otherwise, as on receipts and in tables, they belong together row by row.
+//! Pure geometry on boxes that are already upright. Two stretches side by side are columns only if both look like running
+//! text; otherwise, as on receipts and in tables, they are read row by row.
 
 /// A piece of text on the upright page.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -11,16 +11,16 @@ pub(crate) struct Extent {
     pub(crate) top: f32,
     pub(crate) right: f32,
     pub(crate) bottom: f32,
-    /// Number of its characters, blanks left out.
+    /// Number of its characters, without blanks.
     pub(crate) characters: usize,
     /// How many of them are letters.
     pub(crate) letters: usize,
-    /// Whether a colon stands in it, as between a label and its value.
+    /// Whether its text contains a colon, as between a label and its value.
     pub(crate) has_label: bool,
 }
 
 impl Extent {
-    /// Notes what the text says of itself: how long it is, and whether it looks like running text.
+    /// Records the properties of the text: its length, and whether it looks like running text.
     pub(crate) fn with_text(self, text: &str) -> Extent {
         let characters = || text.chars().filter(|it| !it.is_whitespace());
         Extent {
@@ -43,40 +43,40 @@ impl Extent {
 /// A row of pieces.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// Which pieces, left to right.
+    /// Indices of the pieces, left to right.
     pub(crate) pieces: Vec<usize>,
     /// Number of its paragraph, counted over the page.
     pub(crate) block: u32,
 }
 
-/// Columns in columns in columns: deeper than this, it is a table.
+/// Depth of nested columns; deeper nesting is a table.
 const MAX_DEPTH: usize = 8;
-/// Places between pieces that are tried as gutters.
+/// Largest number of gutter positions tried.
 const MAX_GUTTERS: usize = 200;
-/// Width of a gutter in heights of a line.
+/// Smallest width of a gutter, in line heights.
 const GUTTER: f32 = 0.2;
-/// How far a piece may reach across a gutter, in heights of a line: columns of a photographed page are not straight.
+/// How far a piece may reach across a gutter, in line heights: columns of a photographed page are not straight.
 const SLACK: f32 = 0.5;
 /// How far the boxes reach beyond the letters at either end, in heights.
 const OVERHANG: f32 = 0.2;
-/// Rows that each of two columns has at least.
+/// Smallest number of rows in a column.
 const COLUMN_ROWS: usize = 4;
-/// Characters in the usual row of a column.
+/// Smallest median number of characters in the rows of a column.
 const COLUMN_CHARACTERS: usize = 14;
-/// How much of a column its usual row fills.
+/// Smallest part of a column's width that its median row fills.
 const COLUMN_FILL: f32 = 0.45;
-/// Share of letters in running text; prices, dates and numbers of articles stay below.
+/// Smallest share of letters in running text; prices, dates and article numbers stay below.
 const LETTERS: f32 = 0.75;
-/// Share of rows with a colon from which they are a form, to be read row by row.
+/// Share of rows with a colon above which they are a form, read row by row.
 const LABELS: f32 = 0.34;
-/// Share of the smaller height by which the pieces of one row overlap.
+/// Vertical overlap of two pieces of a row, as a share of the smaller height.
 const ROW_OVERLAP: f32 = 0.5;
-/// A distance so many times the usual one parts two paragraphs.
+/// A row distance larger than the usual one by this factor starts a paragraph.
 const PARAGRAPH_GAP: f32 = 1.45;
-/// Rows that differ in height by more than this factor belong to different paragraphs.
+/// Rows with heights that differ by more than this factor belong to different paragraphs.
 const OTHER_SIZE: f32 = 1.45;
 
-/// Puts the pieces of a page in reading order.
+/// Arranges the pieces of a page in reading order.
 pub(crate) fn order(boxes: &[Extent]) -> Vec<Row> {
     let trimmed = |it: &Extent| {
         let overhang = (OVERHANG * it.height()).min((it.right - it.left) / 4.0);
@@ -99,7 +99,7 @@ pub(crate) fn order(boxes: &[Extent]) -> Vec<Row> {
     found
 }
 
-/// Splits a region at its best gutter into what lies above, the columns, and what lies below.
+/// Splits a region at its best gutter into the part above, the columns, and the part below, recursively.
 fn divide(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mut Vec<Vec<usize>>) {
     let Some(columns) = best_columns(boxes, &region).filter(|_| depth < MAX_DEPTH) else {
         if !region.is_empty() {
@@ -112,11 +112,11 @@ fn divide(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mut Vec<
     }
 }
 
-/// A region taken apart at a gutter.
+/// A region split at a gutter.
 struct Columns {
-    /// What lies above, the left column, the right one, what they flow around, and what lies below.
+    /// The part above, the left column, the right one, the insets, and the part below.
     parts: [Vec<usize>; 5],
-    /// Rows that the gutter parts, on the side that has fewer, less the pieces that they flow around.
+    /// Number of rows that the gutter separates, on the side with fewer, minus the insets.
     rows: usize,
     width: f32,
 }
@@ -143,7 +143,7 @@ fn best_columns(boxes: &[Extent], region: &[usize]) -> Option<Columns> {
     best
 }
 
-/// Returns the places where a gutter may run: right of a piece, with another beyond.
+/// Returns the positions where a gutter may run: right of a piece, with another piece beyond.
 fn gutters(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32> {
     let reach = GUTTER * height;
     let mut ends: Vec<f32> = region.iter().map(|at| boxes[*at].right + reach / 2.0).collect();
@@ -151,17 +151,17 @@ fn gutters(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32> {
     ends.dedup_by(|a, b| (*a - *b).abs() < reach / 2.0);
     let last = region.iter().map(|at| boxes[*at].left).fold(f32::NEG_INFINITY, f32::max);
     ends.retain(|it| *it < last);
-    // On a page with very many edges every so-manieth stands for its neighbours.
+    // On a page with very many edges only every n-th is tried.
     let stride = ends.len().div_ceil(MAX_GUTTERS).max(1);
     ends.into_iter().step_by(stride).collect()
 }
 
-/// What a gutter does to a region.
+/// The effect of a gutter on a region.
 struct Gutter {
     at: f32,
-    /// Pieces that run across it and end the columns.
+    /// Pieces that cross it and end the columns.
     crossing: Vec<usize>,
-    /// Pieces that run across it with text on either side: captions and pictures that the columns flow around.
+    /// Pieces that cross it with text on either side: captions and pictures that the columns flow around.
     insets: Vec<usize>,
 }
 
@@ -183,7 +183,7 @@ impl Gutter {
         Gutter { at, crossing, insets }
     }
 
-    /// Returns the stretches from top to bottom in which nothing ends the columns.
+    /// Returns the vertical stretches between the crossing pieces.
     fn bands(&self, boxes: &[Extent]) -> Vec<(f32, f32)> {
         let mut edges: Vec<f32> = self.crossing.iter().map(|it| boxes[*it].middle()).collect();
         edges.extend([f32::NEG_INFINITY, f32::INFINITY]);
@@ -191,7 +191,7 @@ impl Gutter {
         edges.windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Takes the region apart, if the gutter parts two columns of running text in the band.
+    /// Splits the region, if the gutter separates two columns of running text in the band.
     fn columns(&self, boxes: &[Extent], region: &[usize], band: (f32, f32), height: f32) -> Option<Columns> {
         let inside = |at: &usize| boxes[*at].middle() > band.0 && boxes[*at].middle() < band.1;
         let (insets, rest): (Vec<usize>, Vec<usize>) =
@@ -215,7 +215,7 @@ impl Gutter {
     }
 }
 
-/// Returns whether one of two groups of pieces lies beside the other, for at least half of the lower one.
+/// Returns whether two groups of pieces overlap vertically by at least half of the shorter one.
 fn are_side_by_side(boxes: &[Extent], left: &[usize], right: &[usize]) -> bool {
     let extent = |group: &[usize]| {
         let top = group.iter().map(|at| boxes[*at].top).fold(f32::INFINITY, f32::min);
@@ -247,7 +247,7 @@ fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
 
 /// Groups pieces into rows, from top to bottom, each from left to right.
 ///
-/// A piece joins the row whose last piece it overlaps most, so that a row may bend with the paper.
+/// A piece joins the row with the last piece that it overlaps most, so that a row may bend with the page.
 fn rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
     let mut sorted = region.to_vec();
     sorted.sort_by(|a, b| boxes[*a].left.total_cmp(&boxes[*b].left).then(a.cmp(b)));
@@ -256,7 +256,7 @@ fn rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
         let overlap = |row: &Vec<usize>| {
             let (last, piece) = (boxes[row[row.len() - 1]], boxes[at]);
             let shared = last.bottom.min(piece.bottom) - last.top.max(piece.top);
-            // Pieces that lie over each other are different lines of a narrow place.
+            // Overlapping pieces are different lines in a narrow space.
             let apart = piece.left - last.right > -0.5 * (last.right - last.left).min(piece.right - piece.left);
             if apart { shared / last.height().min(piece.height()).max(1.0) } else { 0.0 }
         };
@@ -285,7 +285,7 @@ fn parts(boxes: &[Extent], above: &[usize], below: &[usize], usual: f32) -> bool
     distance > PARAGRAPH_GAP * usual || a.max(b) > OTHER_SIZE * a.min(b)
 }
 
-/// Returns the median, 0 of nothing.
+/// Returns the median; 0 for no values.
 fn median(values: impl Iterator<Item = f32>) -> f32 {
     quantile(values, 0.5)
 }
@@ -300,7 +300,7 @@ fn quantile(values: impl Iterator<Item = f32>, share: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// A page drawn in letters, 10 x 20 pixels each; two blanks part pieces. Returns the rows as they are read.
+    /// Parses a page drawn in letters, 10 x 20 pixels each; two blanks separate pieces. Checks the rows in reading order.
     fn check(page: &str, expect: &[&str]) {
         let mut boxes = Vec::new();
         let mut texts = Vec::new();
@@ -325,10 +325,10 @@ mod tests {
     }
 
     #[test]
-    fn two_columns_are_read_one_after_the_other() {
+    fn two_columns_are_read_in_order() {
         check(
             "The tide gauge at the   storm had torn away in\n\
-             end of the pier was     the night. Nobody had\n\
+             end of the pier was     the night. Pilots had\n\
              found bent, and its     seen it happen, and the\n\
              cable, which the        keeper was asleep.",
             &[
@@ -337,7 +337,7 @@ mod tests {
                 "found bent, and its",
                 "cable, which the",
                 "storm had torn away in",
-                "the night. Nobody had",
+                "the night. Pilots had",
                 "seen it happen, and the",
                 "keeper was asleep.",
             ],
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spans_the_columns_comes_before_and_after_them() {
+    fn heading_and_footer_surround_columns() {
         check(
             "A heading that runs across the whole page\n\
              the first column with   the second column with\n\
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn three_columns_are_read_from_left_to_right() {
+    fn three_columns_are_read_left_to_right() {
         check(
             "first column of it   second column it is   third column at last\n\
              goes on like this    goes on like that     goes on like those\n\
@@ -393,12 +393,12 @@ mod tests {
     }
 
     #[test]
-    fn columns_flow_around_a_caption_which_comes_after_them() {
+    fn caption_inside_columns_comes_after_them() {
         check(
             "the left column begins up here   and the right one begins there\n\
              and is as wide as the other is   with as many rows as the other\n\
              until it is    A picture of the sea     squeezed by one\n\
-             squeezed by    which nobody painted     caption in them\n\
+             squeezed by    which pupils painted     caption in them\n\
              and then goes on down the page   and then goes on all the same\n\
              with more rows of running text   as if nothing had been there",
             &[
@@ -415,13 +415,13 @@ mod tests {
                 "and then goes on all the same",
                 "as if nothing had been there",
                 "A picture of the sea",
-                "which nobody painted",
+                "which pupils painted",
             ],
         );
     }
 
     #[test]
-    fn columns_that_lean_a_little_are_columns() {
+    fn skewed_columns_are_detected() {
         let mut boxes = Vec::new();
         for row in 0..8 {
             let (shift, top) = (2.0 * row as f32, 22.0 * row as f32);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_read_row_by_row() {
+    fn receipt_is_read_row_by_row() {
         check(
             "FISH AND TWO SIDE DISHES      12.50\n\
              A POT OF TEA FOR THREE         4.20\n\
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_an_invoice_is_read_row_by_row() {
+    fn invoice_head_is_read_row_by_row() {
         check(
             "Bill to: Salt and Sons     Date: 3 March 2025\n\
              Place: The Long Quay 4     Number: SF-2025-04\n\
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_gap_begins_a_paragraph() {
+    fn wide_gap_starts_paragraph() {
         let row = |top: f32| Extent { left: 0.0, top, right: 90.0, bottom: top + 10.0, ..Extent::default() };
         let blocks: Vec<u32> =
             order(&[row(0.0), row(12.0), row(24.0), row(60.0), row(72.0)]).iter().map(|it| it.block).collect();
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_order() {
+    fn empty_page_has_no_rows() {
         assert!(order(&[]).is_empty());
     }
 }

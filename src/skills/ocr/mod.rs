@@ -1,11 +1,11 @@
 //! Text in pictures: PP-OCR detection and recognition through ONNX Runtime.
 //!
-//! [`picture::decode`] makes pixels of a file, [`Ocr::read`] makes lines of pixels, [`OcrPage::to_blocks`] makes blocks
-//! of lines. The page may lie on its side or upside down, lean a little, be white on black, or be empty. Nothing here
-//! knows of files, PDF or the index, and nothing asks a person or a server. Start with [`turning`] and [`layout`].
+//! [`picture::decode`] turns a file into pixels, [`Ocr::read`] pixels into lines, [`OcrPage::to_blocks`] lines into blocks.
+//! The page may be turned, upside down, slightly skewed, white on black, or empty. Nothing here depends on files, PDF or
+//! the index, and nothing contacts a server. Start with [`turning`] and [`layout`].
 //!
-//! The network's alphabet is Latin with the accents of Europe, Chinese and Japanese, and Greek without accents. Cyrillic,
-//! Arabic, Hebrew and Vietnamese are not in it: of such pages little more than digits and stops comes out.
+//! The network's alphabet is Latin with European accents, Chinese and Japanese, and Greek without accents. It lacks
+//! Cyrillic, Arabic, Hebrew and Vietnamese: such pages yield little more than digits and punctuation.
 
 mod detect;
 mod layout;
@@ -30,28 +30,28 @@ use crate::error::{Error, Result};
 use crate::skills::ocr::detect::Detector;
 use crate::skills::ocr::recognize::Recognizer;
 
-/// The entry of the model catalog that holds the networks.
+/// The entry of the model catalog with the networks.
 pub const MODEL: &str = "ppocr";
-/// File of the network that finds text.
+/// File of the detection network.
 pub const DETECTION_FILE: &str = "det.onnx";
-/// File of the network that reads it.
+/// File of the recognition network.
 pub const RECOGNITION_FILE: &str = "rec.onnx";
 
-/// The longest side that is worked on, in pixels.
+/// Longest side of a picture that is processed, in pixels.
 const MAX_SIDE: u32 = 4_000;
 
-/// The networks, ready to read pages. One page at a time; memory is a few hundred MB.
+/// The loaded networks. They read one page at a time and take a few hundred MB.
 pub struct Ocr {
     detector: Detector,
     recognizer: Recognizer,
 }
 
 impl Ocr {
-    /// Loads the networks out of the folder `models` ([`DETECTION_FILE`] and [`RECOGNITION_FILE`]) into the ONNX Runtime
+    /// Loads the networks from the folder `models` ([`DETECTION_FILE`] and [`RECOGNITION_FILE`]) with the ONNX Runtime
     /// library at `runtime_library`. A page is read by `threads` threads, at least one.
     ///
     /// # Errors
-    /// A missing or unsuitable file ([`crate::error::ErrorCode::FailedPrecondition`]).
+    /// When a file is missing or unsuitable ([`crate::error::ErrorCode::FailedPrecondition`]).
     pub fn load(runtime_library: &Path, models: &Path, threads: usize) -> Result<Ocr> {
         let threads = threads.max(1);
         let runtime = Runtime::load(runtime_library, EmbedDevice::Cpu)?;
@@ -68,7 +68,7 @@ impl Ocr {
     /// Reads a page. An empty page has no lines.
     ///
     /// # Errors
-    /// The networks fail, which no picture should make them do.
+    /// When the networks fail, which no picture should cause.
     pub fn read(&mut self, picture: &RgbImage) -> Result<OcrPage> {
         let longer = picture.width().max(picture.height());
         if picture.width() == 0 || picture.height() == 0 {

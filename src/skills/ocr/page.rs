@@ -1,4 +1,4 @@
-//! The lines of a page in reading order, and the blocks that the rest of the house works with.
+//! The lines of a page in reading order, and their conversion to document blocks.
 
 use crate::extract::{CUT, join_cut_words};
 use crate::model::{Anchor, Block, BlockKind, Region};
@@ -7,25 +7,25 @@ use crate::skills::ocr::layout::{self, Extent};
 use crate::skills::ocr::slab::{Point, Slab};
 use crate::skills::ocr::turning::Piece;
 
-/// A piece that was read with less confidence is no text but a picture or a speck.
+/// Text read with less confidence comes from a picture or a speck, and is dropped.
 const MIN_CONFIDENCE: f32 = 0.5;
 
 /// A line of text. Words far apart in one row, as on a receipt, are one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OcrLine {
-    /// What it says; never empty.
+    /// Its text; never empty.
     pub text: String,
     /// Mean probability of its characters, 0.5 to 1.
     pub confidence: f32,
-    /// Where it stands, on the page as it was given, before any turning.
+    /// Its region on the page as given, before any turning.
     pub region: Region,
     /// Number of its paragraph, from 0 in reading order.
     pub block: u32,
-    /// The pieces it is made of, left to right, each with its own place: their distances tell columns of a table.
+    /// The pieces it is made of, left to right, each with its region: the gaps between them reveal table columns.
     pub parts: Vec<(String, Region)>,
 }
 
-/// What was read on a page.
+/// The text read on a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OcrPage {
     /// Its lines in reading order.
@@ -54,8 +54,8 @@ impl OcrPage {
         text
     }
 
-    /// Returns the paragraphs as blocks of page `page` (1-based, where there are pages), each with its region. Words that
-    /// were cut at the end of a line are whole again.
+    /// Returns the paragraphs as blocks of page `page` (1-based; `None` for files without pages), each with its region.
+    /// Words split at the end of a line are joined.
     pub fn to_blocks(&self, page: Option<u32>) -> Vec<Block> {
         let mut blocks = Vec::new();
         for lines in self.lines.chunk_by(|a, b| a.block == b.block) {
@@ -72,7 +72,7 @@ impl OcrPage {
     }
 }
 
-/// Adds a line to a paragraph. A hyphen between small letters at the end of a line is taken for a word that was cut.
+/// Appends a line to a paragraph. A hyphen between lower-case letters at the end of a line counts as a split word.
 fn append(text: &mut String, line: &str) {
     let cut = text.strip_suffix('-').is_some_and(|it| it.ends_with(char::is_lowercase));
     if cut && line.starts_with(char::is_lowercase) {
@@ -84,12 +84,12 @@ fn append(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// Puts the pieces of a picture in order.
+/// Arranges the pieces of a picture into lines.
 pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPage {
     pieces.retain(|it| !it.reading.text.is_empty() && it.reading.confidence >= MIN_CONFIDENCE);
     let along = direction(&pieces);
     let boxes: Vec<Extent> = pieces.iter().map(|it| upright(it, along)).collect();
-    // A row of stops and dashes is a rule, or what is left of a script that the networks cannot read.
+    // A row without letters and digits is a rule, or text in a script that the networks cannot read.
     let says_something =
         |row: &layout::Row| row.pieces.iter().any(|at| pieces[*at].reading.text.contains(char::is_alphanumeric));
     let lines = layout::order(&boxes).into_iter().filter(says_something).map(|row| {
@@ -110,7 +110,7 @@ pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPa
     OcrPage { lines: lines.collect(), rotation_degrees: rotation(along), width, height }
 }
 
-/// Returns the direction in which most of the page is read.
+/// Returns the main reading direction of the page.
 fn direction(pieces: &[Piece]) -> Point {
     let mut quarters = [0.0; 4];
     for piece in pieces {
@@ -148,11 +148,11 @@ fn rotation(along: Point) -> u16 {
     [0, 270, 180, 90][quarter(along)]
 }
 
-/// Returns the box of a piece on the page turned upright and straight.
+/// Returns the box of a piece after the page was turned upright and deskewed.
 fn upright(piece: &Piece, along: Point) -> Extent {
     let slab = piece.slab;
     let (x, y) = (slab.centre.dot(along), slab.centre.dot(along.clockwise()));
-    // A piece that runs across the page lies crosswise.
+    // A piece that runs perpendicular to the page.
     let across = slab.along.dot(along).abs() < 0.5;
     let (length, height) = if across { (slab.height, slab.length) } else { (slab.length, slab.height) };
     Extent {

@@ -1,7 +1,7 @@
-//! Bytes of an image file to pixels: with limits before decoding, upright as a viewer shows it, on white paper.
+//! Decodes image files into pixels: with limits checked before decoding, upright as a viewer shows them, on white.
 //!
-//! Nothing here looks for text. The extent of an image is known and checked before its pixels are decoded. What can be read
-//! row by row, in [`rows`], is never whole in memory; the rest is for as long as it takes to shrink it.
+//! The size of an image is checked before its pixels are decoded. Formats that [`rows`] decodes row by row are never whole
+//! in memory; others are, until they are shrunk.
 
 use std::io::Cursor;
 
@@ -11,14 +11,13 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits, RgbImag
 use crate::model::{ExtractFailure, Reason};
 use crate::skills::ocr::rows;
 
-/// More pixels than that are not decoded: an A3 page at 600 dpi has 70 million.
+/// Largest number of pixels decoded: an A3 page at 600 dpi has 70 million.
 const MAX_PIXELS: u64 = 100_000_000;
-/// The same for a JPEG that is sharpened from pass to pass: what all passes add up to is in memory beside the pixels, up to
-/// six bytes for each.
+/// The same limit for a progressive JPEG: its coefficients are in memory beside the pixels, up to six bytes for each.
 const MAX_PIXELS_OF_PASSES: u64 = 32_000_000;
-/// Memory that a decoder may take; a page of that many pixels in full colour fits.
+/// Memory limit of a decoder; a page of [`MAX_PIXELS`] in full colour fits.
 pub(super) const MAX_DECODER_BYTES: u64 = 320 << 20;
-/// The longest side that is kept, in pixels: A4 at 340 dpi. Small print is legible far below that.
+/// Longest side of the result, in pixels: A4 at 340 dpi. Small print is legible far below that.
 pub(super) const MAX_SIDE: u32 = 4_000;
 /// Pages of one TIFF file that are counted. Real ones are faxes of some dozens; a longer chain is a loop.
 const MAX_PAGES: u32 = 2_000;
@@ -28,7 +27,7 @@ pub fn pages(bytes: &[u8]) -> u32 {
     page_offsets(bytes).map_or(1, |offsets| (offsets.len() as u32).max(1))
 }
 
-/// Decodes one page (0-based) of an image file: turned as its EXIF says, transparency on white, 8 bits a channel, the
+/// Decodes one page (0-based) of an image file: rotated as its EXIF says, transparency on white, 8 bits a channel, the
 /// longest side at most 4,000 pixels.
 ///
 /// # Errors
@@ -45,14 +44,14 @@ pub fn decode(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
     }
     let offset = page_offsets(bytes).and_then(|offsets| offsets.get(page as usize).copied());
     let offset = offset.ok_or_else(|| failure(Reason::Damaged, format!("there is no page {}", page + 1)))?;
-    // The decoder knows the first page only: the one that the head of the file points to.
+    // The decoder supports only the first page, to which the file header points; so the header is changed.
     let mut copy = bytes.to_vec();
     let head = if bytes[0] == b'I' { offset.to_le_bytes() } else { offset.to_be_bytes() };
     copy[4..8].copy_from_slice(&head);
     whole(&copy)
 }
 
-/// Decodes the first page, all of it before any of it is shrunk.
+/// Decodes the whole first page, and then shrinks it.
 pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
@@ -68,17 +67,17 @@ pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| refused(&error))?;
     if width.max(height) > MAX_SIDE {
-        // Before the conversion to colour: a large page in black and white takes a third of the memory.
+        // Before the conversion to colour: a large bilevel page takes a third of the memory.
         picture = picture.thumbnail(MAX_SIDE, MAX_SIDE);
     }
     picture.apply_orientation(orientation);
     Ok(on_white(picture))
 }
 
-/// Says whether a file is a JPEG whose picture comes in passes, each for all of it: progressive, in the format's words.
+/// Returns whether a file is a progressive JPEG.
 fn is_in_passes(bytes: &[u8]) -> bool {
     let mut rest = bytes.strip_prefix(b"\xFF\xD8").unwrap_or_default();
-    // A marker, the length of what follows with itself, and so on, until the pixels begin.
+    // Each marker is followed by the length of its segment, until the pixels begin.
     while let [0xFF, marker, high, low, ..] = *rest {
         match marker {
             0xC2 | 0xC6 | 0xCA | 0xCE => return true,
@@ -90,7 +89,7 @@ fn is_in_passes(bytes: &[u8]) -> bool {
     false
 }
 
-/// Refuses what has no pixels, or more than are decoded.
+/// Rejects images without pixels, or with too many.
 pub(super) fn check_extent(width: u32, height: u32) -> Result<(), ExtractFailure> {
     match u64::from(width) * u64::from(height) {
         0 => Err(failure(Reason::Damaged, "the image has no pixels")),
@@ -99,7 +98,7 @@ pub(super) fn check_extent(width: u32, height: u32) -> Result<(), ExtractFailure
     }
 }
 
-/// Lays the image on white paper where it is transparent.
+/// Blends a transparent image with white.
 fn on_white(picture: DynamicImage) -> RgbImage {
     if !picture.color().has_alpha() {
         return picture.into_rgb8();
@@ -126,7 +125,7 @@ pub(super) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailu
     ExtractFailure { reason, detail: detail.into() }
 }
 
-/// Returns where the directory of each page of a TIFF begins; `None` for other files.
+/// Returns the offset of each page's directory in a TIFF; `None` for other files.
 fn page_offsets(bytes: &[u8]) -> Option<Vec<u32>> {
     let little = match bytes.get(..4)? {
         b"II*\0" => true,
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn transparent_is_white_and_fine_shades_become_coarse() {
+    fn transparency_is_white_and_depth_is_8_bits() {
         check(image::RgbaImage::from_pixel(2, 2, Rgba([0, 0, 0, 0])), ImageFormat::Png, [255; 3]);
         check(image::RgbaImage::from_pixel(2, 2, Rgba([255, 0, 0, 128])), ImageFormat::Png, [255, 127, 127]);
         check(image::ImageBuffer::from_pixel(2, 2, Luma([0x80FFu16])), ImageFormat::Png, [128; 3]);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_photo_is_turned_as_its_exif_says() {
+    fn photo_is_rotated_by_exif_orientation() {
         let field =
             exif::Field { tag: exif::Tag::Orientation, ifd_num: exif::In::PRIMARY, value: exif::Value::Short(vec![6]) };
         let mut writer = exif::experimental::Writer::new();
@@ -191,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_claims_too_much_is_refused_before_it_is_decoded() {
-        // The head of a PNG of 60,000 x 60,000 pixels, with the checksum that belongs to it.
+    fn oversized_picture_is_refused_before_decoding() {
+        // The head of a PNG of 60,000 x 60,000 pixels, with its checksum.
         let mut bytes = encoded(&image::GrayImage::new(1, 1).into(), ImageFormat::Png);
         bytes[16..20].copy_from_slice(&60_000u32.to_be_bytes());
         bytes[20..24].copy_from_slice(&60_000u32.to_be_bytes());
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jpeg_that_is_sharpened_in_passes_has_a_third_of_the_pixels_at_most() {
+    fn progressive_jpeg_has_lower_pixel_limit() {
         let jpeg = encoded(&image::RgbImage::new(16, 16).into(), ImageFormat::Jpeg);
         assert!(!is_in_passes(&jpeg) && !is_in_passes(b"\xFF\xD8\xFF") && !is_in_passes(b"no picture"));
         let frame = jpeg.windows(2).position(|it| it == [0xFF, 0xC0]).unwrap();
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_damaged_or_unsupported_and_has_one_page() {
+    fn invalid_image_is_damaged_or_unsupported() {
         let whole = encoded(&image::GrayImage::new(9, 9).into(), ImageFormat::Png);
         assert_eq!(decode(&whole[..40], 0).unwrap_err().reason, Reason::Damaged);
         assert_eq!(decode(b"no picture", 0).unwrap_err().reason, Reason::UnsupportedType);
@@ -229,8 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_pages_that_bites_its_tail_ends() {
-        // One directory without entries, at byte 8, whose next is itself.
+    fn cyclic_page_chain_ends() {
+        // One directory without entries, at byte 8, followed by itself.
         let bytes = b"II*\0\x08\0\0\0\0\0\x08\0\0\0";
         assert_eq!(pages(bytes), 1);
         assert!(decode(bytes, 0).is_err());

@@ -1,7 +1,7 @@
-//! What a piece of text says: the recognition network over upright strips, one strip at a time on each thread.
+//! Recognition network: reads upright strips of text, one strip at a time on each thread.
 //!
-//! No strip is padded or batched with others, so none can change the reading of another, and nothing is computed in
-//! vain. Which way up a strip is belongs to [`super::turning`].
+//! Strips are neither padded nor batched, so that no strip affects the reading of another, and no computation is wasted.
+//! [`super::turning`] decides the orientation of a strip.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,20 +12,20 @@ use ort::value::TensorRef;
 use crate::error::{Error, ErrorCode, Result};
 use crate::skills::ocr::slab::{Point, Slab};
 
-/// Height of a strip: the network knows no other.
+/// Height of a strip, fixed by the network.
 const HEIGHT: usize = 48;
 /// Widths are multiples of this: one character step of the network.
 const STEP: usize = 8;
 /// Narrowest strip.
 const MIN_WIDTH: usize = 48;
-/// Widest strip: some four hundred characters. What is longer is squeezed.
+/// Widest strip: about four hundred characters. Longer text is squeezed.
 const MAX_WIDTH: usize = 4_096;
 /// Key of the alphabet in the metadata of the model, one character a line.
 const ALPHABET_KEY: &str = "character";
 /// Class that means "no character here".
 const BLANK: usize = 0;
 
-/// What was read.
+/// The text of a strip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) text: String,
@@ -45,7 +45,7 @@ struct Lane {
 }
 
 impl Recognizer {
-    /// Takes the sessions of one model, at least one.
+    /// Takes the sessions of the model, one for each thread, at least one.
     pub(crate) fn new(sessions: Vec<Session>) -> Result<Recognizer> {
         let not_ours = |what: &str| {
             Error::new(ErrorCode::FailedPrecondition, format!("the text recognition model {what}"))
@@ -65,9 +65,9 @@ impl Recognizer {
         Ok(Recognizer { lanes, alphabet: letters })
     }
 
-    /// Reads the pieces of a picture, each in its direction; the readings come in the order of the pieces.
+    /// Reads the text boxes of a picture, each in its direction; the readings are in the order of the boxes.
     pub(crate) fn read(&mut self, picture: &RgbImage, slabs: &[Slab]) -> Result<Vec<Reading>> {
-        // The widest first, so that no thread ends long after the others.
+        // The widest first, so that no thread finishes long after the others.
         let mut order: Vec<usize> = (0..slabs.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(width(slabs[*at])));
         let next = AtomicUsize::new(0);
@@ -117,15 +117,15 @@ impl Lane {
     }
 }
 
-/// Returns the width of the strip of a piece.
+/// Returns the width of the strip of a text box.
 fn width(slab: Slab) -> usize {
     let width = (HEIGHT as f32 * slab.aspect()).ceil() as usize;
     width.next_multiple_of(STEP).clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
-/// Writes a piece into the tensor: upright, [`HEIGHT`] high, blue, green, red, each -1 to 1.
+/// Writes a text box into the tensor: upright, [`HEIGHT`] high, in the order blue, green, red, each -1 to 1.
 ///
-/// Where the picture is finer than the strip, each value is the mean of several samples.
+/// If the picture is finer than the strip, each value is the mean of several samples.
 fn fill(tensor: &mut Vec<f32>, picture: &RgbImage, slab: Slab, width: usize) {
     let plane = HEIGHT * width;
     tensor.clear();
@@ -155,7 +155,7 @@ fn fill(tensor: &mut Vec<f32>, picture: &RgbImage, slab: Slab, width: usize) {
     }
 }
 
-/// Returns the colour at a point between pixels; beyond the edge, that of the edge.
+/// Returns the interpolated colour at a point; outside the picture, that of the edge.
 fn sample(picture: &RgbImage, at: Point) -> [f32; 3] {
     let (right, bottom) = (picture.width() as i32 - 1, picture.height() as i32 - 1);
     let (x, y) = (at.x - 0.5, at.y - 0.5);
@@ -174,7 +174,7 @@ fn sample(picture: &RgbImage, at: Point) -> [f32; 3] {
     colour
 }
 
-/// Spells out the likeliest class of each step: repeats are one character, blanks none.
+/// Decodes the likeliest class of each step (CTC): repeats are one character, blanks none.
 fn spell(values: &[f32], alphabet: &[String]) -> Reading {
     let mut text = String::new();
     let (mut sum, mut count, mut last) = (0.0, 0u32, BLANK);
@@ -191,7 +191,7 @@ fn spell(values: &[f32], alphabet: &[String]) -> Reading {
 }
 
 fn likeliest(step: &[f32]) -> (usize, f32) {
-    // Probabilities sum to 1: most steps are over at their first class.
+    // Probabilities sum to 1, so a blank above 0.5 is the maximum; most steps end here.
     if step[BLANK] > 0.5 {
         return (BLANK, step[BLANK]);
     }
@@ -223,16 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_one_character_unless_a_blank_parts_them() {
+    fn ctc_repeats_are_one_character_unless_blank_between() {
         check(&[(1, 0.9), (1, 0.8), (0, 0.9), (1, 0.7), (2, 0.5)], "aab", 0.7);
         check(&[(0, 0.9), (0, 0.4)], "", 0.0);
         check(&[(3, 0.9), (1, 0.9), (3, 0.9), (2, 0.9), (3, 0.9)], "a b", 0.9);
     }
 
     #[test]
-    fn a_strip_shows_the_piece_upright_whatever_its_direction() {
-        // A white square whose left half is red, read upwards: red lies at the beginning when read from left to right
-        // and on top when read upwards.
+    fn strip_is_upright_for_every_direction() {
+        // A white square with a red left half. Read from left to right, red is at the beginning; read upwards, it is on
+        // top.
         let mut picture = RgbImage::from_pixel(100, 100, image::Rgb([255; 3]));
         for (x, _, pixel) in picture.enumerate_pixels_mut() {
             if x < 50 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_outside_has_the_colour_of_the_edge() {
+    fn sample_outside_picture_repeats_edge() {
         let picture = RgbImage::from_fn(2, 1, |x, _| image::Rgb([x as u8 * 100; 3]));
         assert_eq!(sample(&picture, Point::new(-9.0, -9.0)), [0.0; 3]);
         assert_eq!(sample(&picture, Point::new(9.0, 9.0)), [100.0; 3]);

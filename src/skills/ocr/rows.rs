@@ -1,6 +1,6 @@
-//! PNG and TIFF, row by row: what scanners make, and what is large.
+//! Row decoder for PNG and TIFF, the formats of scanners and of large pictures.
 //!
-//! Interlaced PNGs, and TIFFs whose colours lie apart or are no whole numbers, are left to `picture`, which decodes them whole.
+//! Interlaced PNGs, and planar or floating-point TIFFs, are left to `picture`, which decodes them as a whole.
 
 use std::io::{Cursor, Read, Seek};
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::model::{ExtractFailure, Reason};
 use crate::skills::ocr::picture::{MAX_DECODER_BYTES, MAX_SIDE, check_extent, failure};
 use crate::skills::ocr::sheet::Sheet;
 
-/// A picture on white paper, and how it is to be turned; none where it has to be decoded whole.
+/// The picture on white, and its orientation; `None` if it has to be decoded as a whole.
 type Outcome = Result<Option<(RgbImage, Orientation)>, ExtractFailure>;
 
-/// Reads a page of an image file.
+/// Decodes a page of an image file.
 pub(super) fn read(bytes: &[u8], page: u32) -> Outcome {
     match image::guess_format(bytes) {
         Ok(ImageFormat::Png) if page == 0 => png(bytes).map_err(|error| of_png(&error))?,
@@ -30,7 +30,7 @@ pub(super) fn read(bytes: &[u8], page: u32) -> Outcome {
 fn png(bytes: &[u8]) -> Result<Outcome, png::DecodingError> {
     let limits = png::Limits { bytes: MAX_DECODER_BYTES as usize };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
-    // What is said beside the picture is read elsewhere.
+    // The metadata is read elsewhere.
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
@@ -60,7 +60,7 @@ fn of_png(error: &png::DecodingError) -> ExtractFailure {
     failure(reason, error.to_string())
 }
 
-/// Whole numbers that lie side by side: so many to a pixel, each of so many bits.
+/// Layout of interleaved integer samples: how many per pixel, and how many bits each.
 #[derive(Clone, Copy)]
 struct Samples {
     count: usize,
@@ -69,7 +69,7 @@ struct Samples {
 
 fn tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
     let mut limits = Limits::default();
-    // One strip may hold the whole page.
+    // One strip may contain the whole page.
     (limits.decoding_buffer_size, limits.intermediate_buffer_size) =
         (MAX_DECODER_BYTES as usize, MAX_DECODER_BYTES as usize);
     let mut decoder = Decoder::new(Cursor::new(bytes))?.with_limits(limits);
@@ -79,7 +79,7 @@ fn tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
         return Ok(Err(refused));
     }
     let Some(samples) = samples(&mut decoder)? else { return Ok(Ok(None)) };
-    // One that says nothing sensible about how it lies can be read as it lies.
+    // Without a valid orientation the picture is taken as it is.
     let turned = decoder.find_tag_unsigned::<u8>(Tag::Orientation).ok().flatten();
     let orientation = turned.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
     let (part_width, part_height) = decoder.chunk_dimensions();
@@ -107,7 +107,7 @@ fn samples<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Option<Samples>, 
     Ok((!in_planes && kinds.iter().all(|it| *it == 1)).then_some(Samples { count, bits }))
 }
 
-/// Lays what one strip holds, or the tiles that lie beside each other.
+/// Adds the rows of one strip, or of tiles side by side.
 fn lay_band<R: Read + Seek>(
     sheet: &mut Sheet,
     decoder: &mut Decoder<R>,
@@ -146,7 +146,7 @@ fn add_row(line: &mut Vec<u8>, pixels: &DecodingResult, row: usize, count: usize
             let values = values.chunks_exact(count.max(1)).nth(row).unwrap_or_default();
             line.extend(values.iter().map(|it| (it >> 8) as u8));
         }
-        // Of no other kind are those that `samples` lets pass.
+        // `samples` accepts no other types.
         _ => (),
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     use crate::skills::ocr::picture::whole;
     use image::DynamicImage;
 
-    /// A picture in which no two rows and no two columns are the same.
+    /// Creates a picture with distinct rows and columns.
     fn motley(width: u32, height: u32) -> DynamicImage {
         image::RgbaImage::from_fn(width, height, |x, y| {
             image::Rgba([(x * 7) as u8, (y * 11) as u8, (x * y) as u8, 255 - (x + y) as u8])
@@ -174,7 +174,7 @@ mod tests {
         .into()
     }
 
-    /// Row by row there comes out what comes out of the whole; 16 bits may be rounded another way.
+    /// Checks that decoding row by row gives the same as decoding the whole; 16 bits may be rounded differently.
     fn check(picture: DynamicImage, format: ImageFormat) {
         let mut bytes = Cursor::new(Vec::new());
         picture.write_to(&mut bytes, format).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn row_by_row_there_comes_out_what_comes_out_of_the_whole() {
+    fn row_decoder_equals_whole_decoder() {
         for format in [ImageFormat::Png, ImageFormat::Tiff] {
             let picture = motley(61, 43);
             check(picture.to_luma8().into(), format);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_lie_beside_each_other_as_they_should() {
+    fn tiles_are_joined_into_rows() {
         let tile = |first: u8| DecodingResult::U8((0..6).map(|it| first + it).collect());
         let mut line = Vec::new();
         add_row(&mut line, &tile(10), 1, 3, 8);

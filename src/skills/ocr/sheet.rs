@@ -1,20 +1,19 @@
-//! White paper that a picture is laid on row by row, and that shrinks it on the way.
+//! White canvas that takes a picture row by row and shrinks it on the way.
 //!
-//! A picture of 100 million pixels takes 400 MB whole; of what is laid on a sheet no more than a row has to be in memory,
-//! and the sheet itself.
+//! A picture of 100 million pixels takes 400 MB as a whole; the canvas needs only one row of it, and the shrunk result.
 
 use image::{Rgb, RgbImage};
 
-/// The paper, and the row of it that is being filled.
+/// The canvas, and its row that is being filled.
 pub(super) struct Sheet {
     height: u32,
     channels: usize,
-    /// Where on the paper each pixel of a row goes.
+    /// For each pixel of a picture row, its column on the canvas.
     columns: Vec<u32>,
-    /// How many pixels of a row go to each place.
+    /// For each column of the canvas, how many pixels of a picture row it takes.
     shares: Vec<u32>,
-    /// What has been laid on the row at `at`. One side of the paper is as long as it may be where the picture is large, so
-    /// that no place gets more than some 25,000 pixels of 100 million.
+    /// Sums of the pixels added to the row at `at`. A large picture makes one side of the canvas as long as allowed, so
+    /// that no canvas pixel takes more than about 25,000 of 100 million pixels, which fits.
     sums: Vec<[u32; 3]>,
     summed: u32,
     at: u32,
@@ -23,8 +22,8 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// Makes one for a picture of this size, with so many channels (grey, grey and alpha, colours, colours and alpha), whose
-    /// longer side becomes `most` pixels if it has more.
+    /// Creates a canvas for a picture of this size, with so many channels (grey, grey and alpha, RGB, RGBA). The longer
+    /// side is shrunk to `most` pixels if it has more.
     pub(super) fn new(width: u32, height: u32, channels: usize, most: u32) -> Sheet {
         let (longer, most) = (u64::from(width.max(height)), u64::from(most));
         let shrunk = |side: u32| match longer > most {
@@ -39,7 +38,7 @@ impl Sheet {
         Sheet { height, channels, columns, shares, sums, summed: 0, at: 0, rows: 0, paper }
     }
 
-    /// Lays the next row of the picture, 8 bits a channel. More rows than it has are left out.
+    /// Adds the next row of the picture, 8 bits a channel. Surplus rows are ignored.
     pub(super) fn lay(&mut self, row: &[u8]) {
         if self.rows >= self.height {
             return;
@@ -58,13 +57,13 @@ impl Sheet {
         self.rows += 1;
     }
 
-    /// Gives the paper.
+    /// Returns the finished canvas.
     pub(super) fn finish(mut self) -> RgbImage {
         self.settle();
         self.paper
     }
 
-    /// Writes down the mean of what was laid on the row, and begins with nothing.
+    /// Writes the mean of the pixels added to the current row, and resets the sums.
     fn settle(&mut self) {
         if self.summed == 0 {
             return;
@@ -79,12 +78,12 @@ impl Sheet {
     }
 }
 
-/// Where one of so many goes among fewer.
+/// Maps index `number` of `of` to an index of `among`.
 fn place(number: u32, of: u32, among: u32) -> u32 {
     (u64::from(number) * u64::from(among) / u64::from(of)) as u32
 }
 
-/// What is seen of a pixel that lies on white paper.
+/// Blends a pixel with a white background.
 fn on_white(pixel: &[u8]) -> [u32; 3] {
     let blend = |it: u8, alpha: u8| (u32::from(it) * u32::from(alpha) + 255 * (255 - u32::from(alpha)) + 127) / 255;
     match *pixel {
@@ -100,12 +99,12 @@ fn on_white(pixel: &[u8]) -> [u32; 3] {
 mod tests {
     use super::*;
 
-    /// Lays these rows; gives the red of every pixel that comes out.
+    /// Adds these rows; checks the red of every resulting pixel.
     fn check(channels: usize, most: u32, rows: &[&[u8]], expect: &[&[u8]]) {
         let width = (rows[0].len() / channels) as u32;
         let mut sheet = Sheet::new(width, rows.len() as u32, channels, most);
         rows.iter().for_each(|it| sheet.lay(it));
-        // One too many changes nothing.
+        // A surplus row changes nothing.
         sheet.lay(&vec![77; rows[0].len()]);
         let paper = sheet.finish();
         let red: Vec<Vec<u8>> = paper.rows().map(|row| row.map(|it| it.0[0]).collect()).collect();
@@ -113,22 +112,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_enough_stays_as_it_is_and_what_is_transparent_is_white() {
+    fn small_picture_is_unchanged_and_transparency_is_white() {
         check(1, 9, &[&[1, 2, 3], &[4, 5, 6]], &[&[1, 2, 3], &[4, 5, 6]]);
         check(2, 9, &[&[0, 0, 0, 255, 0, 128]], &[&[255, 0, 127]]);
         check(4, 9, &[&[255, 0, 0, 128, 10, 0, 0, 255]], &[&[255, 10]]);
     }
 
     #[test]
-    fn what_is_too_large_becomes_the_mean_of_its_parts() {
+    fn large_picture_is_averaged() {
         check(1, 2, &[&[0, 10, 100, 110], &[20, 30, 120, 130]], &[&[15, 115]]);
-        // Five pixels on two places: three and two of them.
+        // Five pixels on two columns: three and two of them.
         check(1, 2, &[&[5, 6, 7, 9, 11]], &[&[6, 10]]);
         check(3, 1, &[&[9, 0, 0], &[11, 0, 0], &[10, 0, 0]], &[&[10]]);
     }
 
     #[test]
-    fn a_ribbon_of_a_hundred_million_pixels_has_a_mean() {
+    fn hundred_million_pixels_do_not_overflow() {
         let mut sheet = Sheet::new(1_000_000, 100, 1, 4_000);
         let row = vec![255; 1_000_000];
         (0..100).for_each(|_| sheet.lay(&row));

@@ -1,4 +1,4 @@
-//! A slab: the rectangle of one piece of text on the page, lying in any direction, and how it is found around points.
+//! Text boxes: rotated rectangles around pieces of text, and how they are fitted to points.
 
 /// A point or direction on the page: x to the right, y down, in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -16,7 +16,7 @@ impl Point {
         self.x * other.x + self.y * other.y
     }
 
-    /// The direction a quarter turn clockwise as seen on the page: down, for text that runs to the right.
+    /// Returns the direction a quarter turn clockwise as seen on the page: down, for text that runs to the right.
     pub(crate) fn clockwise(self) -> Point {
         Point::new(-self.y, self.x)
     }
@@ -30,42 +30,42 @@ impl Point {
     }
 }
 
-/// The rectangle of one piece of text.
+/// The rotated rectangle of one piece of text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slab {
-    /// Its middle.
+    /// Its centre.
     pub(crate) centre: Point,
-    /// The direction in which it is read; length 1.
+    /// The reading direction; a unit vector.
     pub(crate) along: Point,
     /// Its extent in that direction.
     pub(crate) length: f32,
-    /// Its extent across.
+    /// Its extent across that direction.
     pub(crate) height: f32,
 }
 
 impl Slab {
-    /// The same text, read from the other end.
+    /// Returns the same box, read from the other end.
     pub(crate) fn reversed(self) -> Slab {
         Slab { along: self.along.scaled(-1.0), ..self }
     }
 
-    /// The same rectangle, read upwards.
+    /// Returns the same box, read upwards.
     pub(crate) fn upended(self) -> Slab {
         let along = self.along.clockwise().scaled(-1.0);
         Slab { along, length: self.height, height: self.length, ..self }
     }
 
-    /// Length over height.
+    /// Returns length over height.
     pub(crate) fn aspect(self) -> f32 {
         self.length / self.height.max(1.0)
     }
 
-    /// The same rectangle, larger by `margin` on each of its four sides.
+    /// Returns the box enlarged by `margin` on each of its four sides.
     pub(crate) fn grown(self, margin: f32) -> Slab {
         Slab { length: self.length + 2.0 * margin, height: self.height + 2.0 * margin, ..self }
     }
 
-    /// Returns left, top, right and bottom of what it covers of the page.
+    /// Returns left, top, right and bottom of its bounding box on the page.
     pub(crate) fn bounds(self) -> [f32; 4] {
         let down = self.along.clockwise();
         let x = (self.along.x * self.length).abs() / 2.0 + (down.x * self.height).abs() / 2.0;
@@ -74,7 +74,7 @@ impl Slab {
     }
 }
 
-/// Returns the smallest rectangle around points in which text runs to the right, at most 45 degrees up or down.
+/// Returns the smallest rectangle around points for text that runs to the right, at most 45 degrees up or down.
 pub(crate) fn smallest_around(points: &[Point]) -> Slab {
     let hull = hull(points);
     let mut best: Option<Slab> = None;
@@ -107,13 +107,13 @@ pub(crate) fn around(points: &[Point], along: Point) -> Slab {
     Slab { centre, along, length: right - left, height: bottom - top }
 }
 
-/// Turns a side of a rectangle into the one of its four directions that is nearest to the right.
+/// Turns the direction of a side by quarters until it points as far to the right as possible.
 fn rightward(side: Point) -> Point {
     let side = if side.x.abs() >= side.y.abs() { side } else { side.clockwise() };
     if side.x < 0.0 { side.scaled(-1.0) } else { side }
 }
 
-/// Returns the convex hull, by Andrew's two chains.
+/// Returns the convex hull, by Andrew's monotone chain algorithm.
 pub(crate) fn hull(points: &[Point]) -> Vec<Point> {
     let mut sorted = points.to_vec();
     sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_rectangle_has_the_skew_of_its_line() {
+    fn smallest_box_follows_line_skew() {
         check(0.0, 0.0, 60.0);
         check(4.0, 4.0, 60.0);
         check(-30.0, -30.0, 60.0);
@@ -172,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_runs_up_the_page_is_a_tall_rectangle() {
+    fn vertical_line_is_tall_box() {
         check(90.0, 0.0, 10.0);
         check(-86.0, 4.0, 10.0);
     }
 
     #[test]
-    fn a_single_point_has_no_extent() {
+    fn single_point_has_empty_box() {
         let slab = smallest_around(&[Point::new(3.0, 4.0)]);
         assert_eq!((slab.length, slab.height, slab.centre), (0.0, 0.0, Point::new(3.0, 4.0)));
         assert_eq!(smallest_around(&[]).length, 0.0);
     }
 
     #[test]
-    fn upended_text_runs_up_and_the_rectangle_stays() {
+    fn upended_box_keeps_bounds_and_reads_upwards() {
         let slab = Slab { centre: Point::new(9.0, 9.0), along: Point::new(1.0, 0.0), length: 4.0, height: 8.0 };
         let upended = slab.upended();
         assert_eq!((upended.along.x, upended.along.y, upended.length, upended.height), (0.0, -1.0, 8.0, 4.0));

@@ -1,4 +1,4 @@
-//! Real networks on drawn pages. The networks are read from `models/cache`, which `make test` fills.
+//! Tests with the real networks on drawn pages. The networks are in `models/cache`, which `make test` fills.
 
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -7,7 +7,7 @@ use super::*;
 use crate::embed::disable_telemetry;
 use crate::model::Region;
 
-/// The environment is set once, before any test here loads the library.
+/// Loads the networks. The environment is set once, before any test here loads the library.
 fn load(threads: usize) -> Ocr {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(disable_telemetry);
@@ -17,13 +17,13 @@ fn load(threads: usize) -> Ocr {
 }
 
 #[test]
-fn an_empty_page_has_no_lines() {
+fn empty_page_has_no_lines() {
     let page = read(&RgbImage::from_pixel(300, 200, image::Rgb([255; 3])));
     assert_eq!((page.lines.len(), page.width, page.height), (0, 300, 200));
     assert_eq!(read(&RgbImage::new(0, 0)), OcrPage::default());
 }
 
-/// Reads with networks that all tests share.
+/// Reads a picture with networks shared by all tests.
 fn read(picture: &RgbImage) -> OcrPage {
     static SHARED: OnceLock<Mutex<Ocr>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| Mutex::new(load(2)));
@@ -55,7 +55,7 @@ fn check(picture: &RgbImage, rotation: u16, expect: &[&str]) -> OcrPage {
 }
 
 #[test]
-fn a_page_is_read_whichever_way_it_lies() {
+fn page_is_read_in_every_orientation() {
     let letter = image("letter.png");
     check(&letter, 0, &LETTER);
     check(&imageops::rotate90(&letter), 270, &LETTER);
@@ -64,19 +64,19 @@ fn a_page_is_read_whichever_way_it_lies() {
 }
 
 #[test]
-fn a_page_that_leans_is_read_line_by_line() {
+fn skewed_page_is_read_line_by_line() {
     check(&image("skewed.png"), 0, &LETTER);
 }
 
 #[test]
-fn white_on_black_is_read() {
+fn white_on_black_page_is_read() {
     let mut letter = image("letter.png");
     imageops::invert(&mut letter);
     check(&letter, 0, &LETTER);
 }
 
 #[test]
-fn small_and_large_pictures_of_the_same_page_say_the_same() {
+fn picture_size_does_not_change_text() {
     let letter = image("letter.png");
     let (width, height) = letter.dimensions();
     check(&imageops::resize(&letter, width * 2 / 3, height * 2 / 3, imageops::FilterType::Triangle), 0, &LETTER);
@@ -84,7 +84,7 @@ fn small_and_large_pictures_of_the_same_page_say_the_same() {
 }
 
 #[test]
-fn columns_follow_each_other_below_their_heading() {
+fn columns_are_read_in_order_below_heading() {
     let expect = [
         "What the water did to the quay",
         "The first of the two",
@@ -104,7 +104,7 @@ fn columns_follow_each_other_below_their_heading() {
 }
 
 #[test]
-fn every_page_of_a_black_and_white_tiff_is_read() {
+fn all_pages_of_bilevel_tiff_are_read() {
     let bytes = bytes("fax.tif");
     assert_eq!(picture::pages(&bytes), 2);
     check(&picture::decode(&bytes, 0).unwrap(), 0, &["First page of the fax."]);
@@ -113,20 +113,20 @@ fn every_page_of_a_black_and_white_tiff_is_read() {
 }
 
 #[test]
-fn a_region_is_where_the_line_stands_on_the_picture_as_given() {
+fn regions_refer_to_original_picture() {
     let letter = image("letter.png");
     let upright = read(&letter).lines[0].region;
     assert!(upright.left < 0.1 && upright.right > 0.75 && upright.top > 0.1 && upright.bottom < 0.4, "{upright:?}");
-    // The first line of the page upside down stands at its foot.
+    // On the page upside down, the first line is at the bottom.
     let turned = read(&imageops::rotate180(&letter)).lines[0].region;
     assert!(turned.left < 0.25 && turned.right > 0.9 && turned.top > 0.6 && turned.bottom < 0.9, "{turned:?}");
-    // And turned clockwise, at its right.
+    // On the page turned clockwise, it is at the right.
     let turned = read(&imageops::rotate90(&letter)).lines[0].region;
     assert!(turned.left > 0.6 && turned.right < 0.9 && turned.top < 0.1 && turned.bottom > 0.75, "{turned:?}");
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn thread_count_does_not_change_text() {
     let columns = image("columns.png");
     let one = load(1).read(&columns).unwrap();
     assert_eq!(read(&columns), one);
@@ -134,7 +134,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn extreme_shapes_do_no_harm() {
+fn extreme_picture_shapes_do_not_crash() {
     for (width, height) in [(1, 1), (3, 900), (900, 2), (5_000, 3)] {
         let noise = RgbImage::from_fn(width, height, |x, y| image::Rgb([((x * 7919 + y * 104_729) % 251) as u8; 3]));
         let page = read(&noise);
@@ -143,7 +143,7 @@ fn extreme_shapes_do_no_harm() {
 }
 
 #[test]
-fn blocks_hold_paragraphs_with_words_made_whole() {
+fn blocks_are_paragraphs_with_rejoined_words() {
     let line = |text: &str, block: u32, top: f32| OcrLine {
         text: text.into(),
         confidence: 0.9,
@@ -153,22 +153,22 @@ fn blocks_hold_paragraphs_with_words_made_whole() {
     };
     let lines = vec![
         line("A heading", 0, 0.1),
-        line("which nobody remem-", 1, 0.2),
+        line("which pupils remem-", 1, 0.2),
         line("bers, of the year 1952-", 1, 0.3),
         line("1953", 1, 0.4),
     ];
     let page = OcrPage { lines, ..OcrPage::default() };
     let blocks = page.to_blocks(Some(3));
     let texts: Vec<&str> = blocks.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!(texts, ["A heading", "which nobody remembers, of the year 1952-\n1953"]);
+    assert_eq!(texts, ["A heading", "which pupils remembers, of the year 1952-\n1953"]);
     assert!(blocks.iter().all(|it| it.anchor.page == Some(3)));
     let region = Region { left: 0.1, top: 0.2, right: 0.9, bottom: 0.4 + 0.05 };
     assert_eq!(blocks[1].anchor.region, Some(region));
-    assert_eq!(page.text(), "A heading\n\nwhich nobody remem-\nbers, of the year 1952-\n1953\n");
+    assert_eq!(page.text(), "A heading\n\nwhich pupils remem-\nbers, of the year 1952-\n1953\n");
 }
 
 #[test]
-fn rules_and_scripts_that_cannot_be_read_leave_no_lines() {
+fn lines_without_letters_or_digits_are_dropped() {
     let piece = |text: &str, top: f32| turning::Piece {
         slab: slab::Slab {
             centre: slab::Point::new(50.0, top),

@@ -1,8 +1,8 @@
-//! Which way up a page lies: decided by what can be read, not by what the page looks like.
+//! Orientation of a page, decided by how well its text can be read in each direction.
 //!
-//! A page whose pieces are mostly tall lies on its side and is looked at again turned by a quarter. Then a few pieces are
-//! read; only when that goes badly are they read from the other end as well, and the better reading wins. So an upright
-//! page costs nothing extra, and there is no network that guesses directions.
+//! If most pieces are tall, the page lies on its side, and is processed again after a quarter turn. Then a sample of pieces
+//! is read. Only if that goes badly are they also read from the other end, and the better reading wins. So an upright page
+//! costs nothing extra, and no orientation network is needed.
 
 use std::cmp::Ordering;
 
@@ -13,34 +13,34 @@ use crate::skills::ocr::detect::Detector;
 use crate::skills::ocr::recognize::{Reading, Recognizer};
 use crate::skills::ocr::slab::{Point, Slab};
 
-/// Pieces that are read to judge a direction.
+/// Number of pieces read to judge a direction.
 const SAMPLE: usize = 5;
-/// Pieces of about this length in heights say most about their direction for the time they take.
+/// Aspect ratio of the pieces that say most about their direction for the time they take.
 const TELLING_ASPECT: f32 = 10.0;
-/// A sample read with this mean confidence is the right way up: upside down it stays far below.
+/// Mean confidence above which a sample is the right way up: upside down it stays far below.
 const SURE: f32 = 0.92;
-/// From this height in lengths on, a piece is tall: text that runs up or down, or a single narrow character.
+/// Ratio of height to length from which a piece is tall: text that runs up or down, or a single narrow character.
 const TALL: f32 = 1.5;
-/// Taller than this, it is no single character.
+/// Ratio of height to length above which a piece is no single character.
 const TALLER_THAN_A_CHARACTER: f32 = 2.5;
-/// A narrow character that is read with this confidence stands upright.
+/// Confidence above which a narrow character stands upright.
 const SURE_CHARACTER: f32 = 0.8;
 
-/// A piece of text with what it says; `along` is the direction in which it was read.
+/// A piece of text with its reading; the `along` of its box is the direction in which it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) slab: Slab,
     pub(crate) reading: Reading,
 }
 
-/// The pieces of a page, all in one direction, some of them read already.
+/// The pieces of a page in one direction, some of them read already.
 struct Candidate {
     slabs: Vec<Slab>,
     readings: Vec<Option<Reading>>,
     confidence: f32,
 }
 
-/// Finds and reads the pieces of a page, whichever way it lies.
+/// Finds and reads the pieces of a page in any orientation.
 pub(crate) fn read(detector: &mut Detector, recognizer: &mut Recognizer, picture: &RgbImage) -> Result<Vec<Piece>> {
     let slabs = detector.find(picture)?;
     let mut best: Option<Candidate> = None;
@@ -78,13 +78,13 @@ fn is_on_its_side(slabs: &[Slab]) -> bool {
     tall > wide
 }
 
-/// Takes a piece from the picture turned clockwise by a quarter to the picture itself.
+/// Converts a box on the picture turned clockwise by a quarter to the original picture.
 fn turned_back(slab: Slab, picture: &RgbImage) -> Slab {
     let centre = Point::new(slab.centre.y, picture.height() as f32 - slab.centre.x);
     Slab { centre, along: slab.along.clockwise().scaled(-1.0), ..slab }
 }
 
-/// Reads the most telling pieces.
+/// Reads the sample of the pieces.
 fn sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Candidate> {
     let mut telling: Vec<usize> = (0..slabs.len()).filter(|at| !is_tall(&slabs[*at])).collect();
     let distance = |at: &usize| (slabs[*at].aspect() / TELLING_ASPECT).ln().abs();
@@ -100,7 +100,7 @@ fn sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> 
     Ok(Candidate { slabs, readings, confidence })
 }
 
-/// Reads what the sample has left out.
+/// Reads the pieces outside the sample.
 fn finish(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate) -> Result<Vec<Piece>> {
     let Candidate { slabs, readings, .. } = candidate;
     let mut pieces = Vec::with_capacity(slabs.len());
@@ -122,7 +122,7 @@ fn read_all(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -
     Ok(slabs.into_iter().zip(readings).map(|(slab, reading)| Piece { slab, reading }).collect())
 }
 
-/// Reads pieces that may run up, down, or be one narrow character.
+/// Reads tall pieces, which may run up, down, or be one narrow character.
 fn read_tall(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Vec<Piece>> {
     let mut pieces = Vec::with_capacity(slabs.len());
     for slab in slabs {
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_of_the_turned_picture_is_found_on_the_picture() {
-        // On a picture 100 wide and 200 high, text that runs up along the left edge; turned clockwise it runs to the
-        // right along the upper edge of 200 x 100.
+    fn turned_back_maps_box_to_original_picture() {
+        // On a picture 100 wide and 200 high, text that runs up along the left edge; turned clockwise it runs to the right
+        // along the upper edge of 200 x 100.
         let picture = RgbImage::new(100, 200);
         let turned = Slab { centre: Point::new(80.0, 10.0), along: Point::new(1.0, 0.0), length: 60.0, height: 12.0 };
         let slab = turned_back(turned, &picture);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_on_its_side_when_most_of_its_text_is_tall() {
+    fn page_with_mostly_tall_text_is_on_its_side() {
         let slab =
             |length: f32, height: f32| Slab { centre: Point::default(), along: Point::new(1.0, 0.0), length, height };
         assert!(is_on_its_side(&[slab(10.0, 300.0), slab(10.0, 200.0), slab(40.0, 10.0)]));

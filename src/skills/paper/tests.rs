@@ -27,7 +27,7 @@ fn facts(document: &Document) -> Vec<(Option<u32>, &str)> {
 }
 
 #[test]
-fn who_signed_a_contract_with_a_text_layer_is_found() {
+fn signers_of_contract_with_text_layer_are_found() {
     let document = run(PDF_LAYOUT, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
     let signed = facts(&document).into_iter().find(|it| it.1.starts_with("Signed by")).unwrap();
     assert_eq!(signed.0, Some(3));
@@ -40,7 +40,7 @@ fn who_signed_a_contract_with_a_text_layer_is_found() {
 }
 
 #[test]
-fn who_signed_a_scanned_contract_is_found_with_page_and_region() {
+fn signers_of_scanned_contract_have_page_and_region() {
     let document = run(PDF_LAYOUT, &sample("Contracts/idr-contract-scan.pdf"), "a.pdf", |_| {}).unwrap();
     let signed: Vec<&Block> = document.blocks.iter().filter(|it| it.text.starts_with("Signed by")).collect();
     let [signed] = signed[..] else { panic!("{:#?}", document.blocks) };
@@ -55,23 +55,23 @@ fn who_signed_a_scanned_contract_is_found_with_page_and_region() {
 }
 
 #[test]
-fn without_models_the_pages_left_unread_are_named() {
+fn unread_pages_are_listed_without_models() {
     let bytes = sample("Contracts/idr-contract-scan.pdf");
     let document = run(PDF_LAYOUT, &bytes, "a.pdf", |job| job.tools = tools(false)).unwrap();
     assert_eq!((document.pages_without_text.as_slice(), document.blocks.len()), (&[1, 2][..], 0));
 }
 
 #[test]
-fn without_time_nothing_is_read_and_with_little_one_page_and_it_says_so() {
+fn time_limits_leave_pages_unread_and_listed() {
     let bytes = sample("Contracts/idr-contract-scan.pdf");
     let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| job.seconds = 0).unwrap();
     assert!(document.truncated && document.pages_without_text == [1, 2]);
     let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| job.rest_after = Some(0)).unwrap();
-    assert!(document.truncated && document.pages_without_text == [2], "one page is read before any rest");
+    assert!(document.truncated && document.pages_without_text == [2], "one page is always read");
 }
 
 #[test]
-fn only_the_pages_asked_for_are_read_and_the_text_is_plain_for_the_index() {
+fn requested_pages_are_read_as_plain_paragraphs() {
     let bytes = sample("Contracts/idr-contract-scan.pdf");
     let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| {
         job.pages = Some(vec![2, 77]);
@@ -83,7 +83,7 @@ fn only_the_pages_asked_for_are_read_and_the_text_is_plain_for_the_index() {
 }
 
 #[test]
-fn a_photo_and_an_icon_are_not_for_the_index_but_for_a_question() {
+fn photos_and_icons_are_not_indexed() {
     let photo = photo();
     assert!(!is_like_paper(&photo) && is_like_paper(&sample("Scans/piano-receipt.png")));
     let document = run(OCR_IMAGE, &photo, "a.jpg", |job| job.purpose = Purpose::UnreadText).unwrap();
@@ -93,7 +93,7 @@ fn a_photo_and_an_icon_are_not_for_the_index_but_for_a_question() {
     assert!(!is_like_paper(icon.get_ref()));
 }
 
-/// A picture that says which camera took it.
+/// Creates a JPEG with the model of a camera in its EXIF data.
 fn photo() -> Vec<u8> {
     let field = exif::Field {
         tag: exif::Tag::Model,
@@ -112,14 +112,14 @@ fn photo() -> Vec<u8> {
 }
 
 #[test]
-fn noise_is_a_failure_or_a_problem_and_never_the_end() {
+fn corrupt_input_is_reported_without_crash() {
     let failed = run(PDF_LAYOUT, b"%PDF-1.7\nnoise", "a.pdf", |_| {}).unwrap_err();
     assert_eq!(failed.reason, Reason::Damaged);
     let document = run(OCR_IMAGE, &sample("Scans/piano-receipt.png")[..500], "a.png", |_| {}).unwrap();
     assert_eq!((document.blocks.len(), document.problems.len()), (0, 1));
 }
 
-/// A PDF of that many pages, each with a black picture and nothing else, on paper of that size in points.
+/// Creates a PDF with that many pages, each with only a black picture, on paper of `size` (points).
 fn scan(pages: usize, size: &str) -> Vec<u8> {
     let kids: Vec<String> = (0..pages).map(|it| format!("{} 0 R", it + 5)).collect();
     let mut objects = vec![
@@ -145,14 +145,14 @@ fn scan(pages: usize, size: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_absurd_page_is_drawn_small_and_holds_no_text() {
+fn huge_page_is_rendered_small_and_has_no_text() {
     let document = run(PDF_LAYOUT, &scan(1, "200000 200000"), "a.pdf", |_| {}).unwrap();
     assert_eq!((document.blocks.len(), document.problems.len()), (0, 0), "{document:?}");
     assert!(document.pages_without_text.is_empty());
 }
 
 #[test]
-fn of_two_thousand_scanned_pages_those_without_time_are_named_all() {
+fn all_scanned_pages_beyond_time_are_listed() {
     let bytes = scan(2_000, "100 100");
     let check = |seconds: u32, purpose: Purpose, asked: Option<Vec<u32>>| {
         let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| {
@@ -172,7 +172,7 @@ fn of_two_thousand_scanned_pages_those_without_time_are_named_all() {
 }
 
 #[test]
-fn a_question_looks_at_some_hundred_pages_and_leaves_the_others_to_the_next() {
+fn question_reads_limited_pages_and_defers_rest() {
     let bytes = scan(700, "100 100");
     let left = |seconds: u32, asked: Option<Vec<u32>>| {
         let document = run(PDF_LAYOUT, &bytes, "a.pdf", |job| (job.seconds, job.pages) = (seconds, asked));
@@ -184,15 +184,15 @@ fn a_question_looks_at_some_hundred_pages_and_leaves_the_others_to_the_next() {
 }
 
 #[test]
-fn a_vision_model_is_shown_the_first_and_the_last_page_as_jpeg() {
+fn vision_gets_first_and_last_page_as_jpeg() {
     let document = run(VISION, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
     let pages: Vec<Option<u32>> = document.blocks.iter().map(|it| it.anchor.page).collect();
     assert_eq!(pages, [Some(1), Some(4)]);
-    // The first bytes of a JPEG in base64.
+    // Base64 of the first bytes of a JPEG.
     assert!(document.blocks.iter().all(|it| it.text.starts_with("/9j/")));
 }
 
 #[test]
-fn the_outermost_pages_come_first() {
+fn outside_in_orders_outermost_first() {
     assert_eq!(outside_in(vec![1, 2, 3, 4, 5]), [1, 5, 2, 4, 3]);
 }

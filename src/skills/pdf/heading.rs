@@ -1,14 +1,14 @@
-//! Headings: short lines in larger letters than the text around them.
+//! Headings: short lines in larger letters than the surrounding text.
 
 use crate::model::BlockKind;
 use crate::skills::pdf::order::Row;
 use crate::skills::pdf::{Find, Page};
 
-/// Letters of a heading at most.
+/// Longest heading, in characters.
 const MOST_LETTERS: usize = 120;
-/// How much larger than the text a heading is at least, where the file says sizes.
+/// Smallest ratio of a heading's size to the text's, with sizes from the file.
 const LARGER: f32 = 1.15;
-/// The same where sizes are measured on a picture: boxes of words differ by their letters.
+/// The same with sizes measured on a picture, where boxes of words differ by their letters.
 const LARGER_ON_PICTURE: f32 = 1.4;
 
 /// Finds headings. The largest size on the page is level 1.
@@ -52,18 +52,18 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
     finds
 }
 
-/// Says whether a heading is the next line of the one above.
+/// Returns whether a heading is the next line of the one above.
 fn goes_on(above: &Find, next: &Find) -> bool {
     let gap = next.area.top - above.area.bottom;
     above.kind == next.kind && gap < 0.5 * next.area.size && above.text.chars().count() <= MOST_LETTERS
 }
 
-/// Sizes that look the same are the same.
+/// Quantises a size, so that visually equal sizes are equal.
 fn step(size: f32) -> i32 {
     (size * 2.0).round() as i32
 }
 
-/// The size in which most letters of the page are set.
+/// Returns the size in which most letters of the page are set.
 fn usual_size(page: &Page) -> Option<f32> {
     let mut sizes: Vec<(f32, usize)> = page.pieces.iter().map(|it| (it.size, it.text.len())).collect();
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,9 +1,8 @@
-//! The layout of a page: where its words stand, and what that says.
+//! Layout analysis of a page: structure from the positions of its words.
 //!
-//! [`page`] and [`mod@render`] ask the PDF library; everything else is pure geometry over [`Page`] and serves pages that were
-//! read by OCR as well: [`order`] puts pieces in rows and columns, [`table`], [`pairs`], [`signature`] and [`heading`]
-//! each look for one thing, and [`structure`] puts what they found in reading order. Running text is nobody's business
-//! here: extraction has it already.
+//! [`page`] and [`mod@render`] call the PDF library. Everything else is pure geometry on [`Page`], which OCR pages use too:
+//! [`order`] groups pieces into rows and columns; [`table`], [`pairs`], [`signature`] and [`heading`] each find one kind of
+//! structure; [`structure`] puts the results in reading order. Running text is ignored: extraction has it already.
 
 mod heading;
 mod order;
@@ -45,28 +44,28 @@ pub(super) struct Rule {
     pub(super) bottom: f32,
 }
 
-/// What kind of field of a form.
+/// Kind of a form field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldKind {
     /// Holds a value.
     Value,
-    /// Holds a signature, or waits for one.
+    /// Holds a signature, or is to be signed.
     Signature,
 }
 
-/// A field of a form that is filled in, or to be signed.
+/// A form field that is filled in, or to be signed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
     pub(super) kind: FieldKind,
-    /// Its name, as its maker called it.
+    /// Its name in the file.
     pub(super) name: String,
-    /// Its value; empty for a signature that is missing.
+    /// Its value; empty for a signature field.
     pub(super) value: String,
-    /// Where it stands; its text is empty.
+    /// Its position; the text is empty.
     pub(super) place: Piece,
 }
 
-/// A page with everything on it that has a place.
+/// The positioned content of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Page {
     pub(super) width: f32,
@@ -76,11 +75,11 @@ pub(super) struct Page {
     pub(super) fields: Vec<Field>,
     /// Clockwise quarter turns that made it upright.
     pub(super) quarter_turns: u8,
-    /// Whether sizes come out of the file, rather than out of a picture.
+    /// Whether sizes come from the file rather than from a picture.
     pub(super) measured: bool,
 }
 
-/// Something that was found on a page.
+/// A structure found on a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) kind: BlockKind,
@@ -88,14 +87,14 @@ pub(super) struct Found {
     pub(super) region: Region,
 }
 
-/// A find before it is put in order: its text and the pieces it is made of.
+/// A find before sorting: its text and its pieces.
 #[derive(Clone, Debug, PartialEq)]
 struct Find {
     kind: BlockKind,
     text: String,
-    /// Box around everything it is made of.
+    /// The box around all its parts.
     area: Piece,
-    /// Numbers of its pieces in the page; no piece is part of two finds.
+    /// Indices of its pieces in the page; no piece is part of two finds.
     pieces: Vec<usize>,
 }
 
@@ -119,7 +118,7 @@ pub(super) fn structure(page: &Page) -> Vec<Found> {
 }
 
 impl Page {
-    /// A find with its place as a fraction of the page as it is displayed.
+    /// Converts a find; its region is a fraction of the displayed page.
     fn found(&self, find: &Find) -> Found {
         let fraction = |at: f32, whole: f32| if whole > 0.0 { (at / whole).clamp(0.0, 1.0) } else { 0.0 };
         let upright = Region {
@@ -147,7 +146,7 @@ impl Piece {
         (self.left + self.right) / 2.0
     }
 
-    /// Grows it to cover another.
+    /// Grows the box to cover another.
     fn cover(&mut self, other: &Piece) {
         self.left = self.left.min(other.left);
         self.top = self.top.min(other.top);
@@ -156,7 +155,7 @@ impl Piece {
     }
 }
 
-/// The box around these pieces, without text.
+/// Returns the box around these pieces, without text.
 fn around<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Piece {
     let mut pieces = pieces.into_iter();
     let mut area = pieces.next().map(|it| Piece { text: String::new(), ..it.clone() }).unwrap_or_default();

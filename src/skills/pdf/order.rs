@@ -1,21 +1,21 @@
-//! Pieces in rows, and places in the order in which they are read.
+//! Groups pieces into rows, and sorts areas into reading order.
 
 use std::ops::Range;
 
 use crate::skills::pdf::{Piece, around};
 
-/// A gap this many letters wide parts two pieces of a row; spaces between words are narrower, even in justified text.
+/// Width in letters of a gap that separates two pieces of a row; word spaces are narrower, even in justified text.
 pub(super) const WIDE_GAP: f32 = 1.2;
 
-/// Stripes tried for columns above or below them; a page has few that matter.
+/// Horizontal stripes tried to free columns above or below them; a page has few relevant ones.
 const MOST_TRIED: usize = 50;
 
 /// Pieces at the same height, left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Numbers of the pieces.
+    /// Indices of the pieces.
     pub(super) pieces: Vec<usize>,
-    /// Box around them.
+    /// The box around them.
     pub(super) area: Piece,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn rows(pieces: &[Piece]) -> Vec<Row> {
     groups.into_iter().map(row).collect()
 }
 
-/// Says whether two pieces share most of the lower one's height.
+/// Returns whether two pieces share at least half of the lower one's height.
 fn is_beside(a: &Piece, b: &Piece) -> bool {
     let shared = a.bottom.min(b.bottom) - a.top.max(b.top);
     shared >= 0.5 * a.height().min(b.height())
@@ -71,7 +71,7 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
     result
 }
 
-/// Returns the white stripes that run between these stretches: the gaps of their union, left to right.
+/// Returns the white stripes between these intervals: the gaps of their union, left to right.
 pub(super) fn corridors(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
     stretches.sort_by(|a, b| a.start.total_cmp(&b.start));
     let mut gaps = Vec::new();
@@ -85,15 +85,15 @@ pub(super) fn corridors(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
     gaps
 }
 
-/// Returns the numbers of these places in the order in which a person reads them: down a column, then the next.
+/// Returns the indices of these areas in reading order: down a column, then the next.
 pub(super) fn reading_order(places: &[&Piece]) -> Vec<usize> {
     let mut ordered = Vec::with_capacity(places.len());
     cut(places, (0..places.len()).collect(), &mut ordered);
     ordered
 }
 
-/// Cuts where a white stripe runs all the way through: down the page where there are columns, else across it, above or
-/// below columns if there are any, else at the widest stripe.
+/// Recursive XY cut along white stripes: vertically between columns, else horizontally at a stripe that frees columns above
+/// or below it, else at the widest horizontal stripe.
 fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     if let Some(at) = column(places, &part) {
         let (left, right) = part.into_iter().partition(|it| places[*it].left <= at);
@@ -120,7 +120,7 @@ fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     }
 }
 
-/// Returns where the widest stripe between two columns begins. A column has several places; side by side alone is a row.
+/// Returns where the widest stripe between two columns begins. Columns have several areas; single areas are a row.
 fn column(places: &[&Piece], part: &[usize]) -> Option<f32> {
     let mut along: Vec<_> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
     let at = widest(&corridors(&mut along))?.start;

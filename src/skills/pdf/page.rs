@@ -1,4 +1,4 @@
-//! A page of a PDF as pieces, rules and fields, on the page as it is displayed.
+//! Reads a page of a PDF into pieces, rules and fields, in the coordinates of the displayed page.
 
 use pdfium_render::prelude::*;
 
@@ -8,18 +8,18 @@ use crate::skills::pdf::{Field, FieldKind, Page, Piece, Rule};
 
 /// Letters read on a page; a crafted one has millions.
 const MOST_LETTERS: usize = 100_000;
-/// Objects looked at for rules.
+/// Objects checked for rules and pictures.
 const MOST_OBJECTS: usize = 20_000;
-/// Rules kept: more than the densest table has, few enough to compare each with each.
+/// Rules kept: more than the densest table has, few enough to compare all pairs.
 const MOST_RULES: usize = 4_000;
-/// Annotations and form fields looked at.
+/// Annotations and form fields read.
 const MOST_FIELDS: usize = 2_000;
-/// A box thinner than that is a line, in points.
+/// Thickness up to which a box is a line, in points.
 const THIN: f32 = 2.5;
-/// Shorter lines are strokes of a drawing, in points.
+/// Shortest rule, in points; shorter lines are strokes of a drawing.
 const SHORTEST_RULE: f32 = 8.0;
 
-/// From the coordinates of the file to those of the page as it is displayed.
+/// Maps the coordinates of the file to those of the displayed page.
 struct View {
     left: f32,
     bottom: f32,
@@ -28,7 +28,7 @@ struct View {
     quarter_turns: u8,
 }
 
-/// Reads everything on a page that has a place.
+/// Reads the pieces, rules and fields of a page.
 pub(in crate::skills) fn read(page: &PdfPage<'_>) -> Page {
     let view = View::of(page);
     let turned = view.quarter_turns % 2 == 1;
@@ -45,14 +45,14 @@ pub(in crate::skills) fn read(page: &PdfPage<'_>) -> Page {
     }
 }
 
-/// Says whether a page has a text layer.
+/// Returns whether a page has a text layer.
 pub(in crate::skills) fn has_text(page: &PdfPage<'_>) -> bool {
     page.text().is_ok_and(|text| {
         text.chars().iter().take(MOST_LETTERS).filter_map(|it| it.unicode_char()).any(|it| !it.is_whitespace())
     })
 }
 
-/// Says whether a page shows an image, or a form that may hold one.
+/// Returns whether a page shows an image, or a form object that may contain one.
 pub(in crate::skills) fn has_picture(page: &PdfPage<'_>) -> bool {
     let mut objects = page.objects().iter().take(MOST_OBJECTS);
     objects.any(|it| matches!(it.object_type(), PdfPageObjectType::Image | PdfPageObjectType::XObjectForm))
@@ -92,7 +92,7 @@ impl View {
     }
 }
 
-/// Letters to pieces, in the order of the file, then joined where the file drew a line in several steps.
+/// Groups letters into pieces, in the order of the file, and joins lines that the file drew in several steps.
 fn pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut open: Option<Piece> = None;
@@ -130,7 +130,7 @@ fn pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
     joined(pieces)
 }
 
-/// Says whether a letter continues a piece: at the same height, to the right of it, without a wide gap.
+/// Returns whether a letter continues a piece: at the same height, to the right of it, without a wide gap.
 fn goes_on(piece: &Piece, letter: &Piece) -> bool {
     let gap = letter.left - piece.right;
     let same_line = (letter.middle() - piece.middle()).abs() < 0.4 * piece.height().max(letter.height());
@@ -160,7 +160,7 @@ fn is_line(area: &Piece) -> bool {
     width.min(height) <= THIN && width.max(height) >= SHORTEST_RULE
 }
 
-/// The upright and level strokes of a path.
+/// Returns the vertical and horizontal strokes of a path.
 fn edges(path: &PdfPagePathObject<'_>, view: &View) -> Vec<Rule> {
     let Ok(matrix) = path.matrix() else { return Vec::new() };
     let mut edges = Vec::new();
@@ -192,7 +192,7 @@ fn edge(from: (f32, f32), to: (f32, f32)) -> Option<Rule> {
     is_line(&area).then_some(Rule { left: area.left, top: area.top, right: area.right, bottom: area.bottom })
 }
 
-/// Form fields with values, fields for signatures, and notes on the page.
+/// Returns form fields with values, signature fields, and notes on the page.
 fn fields(page: &PdfPage<'_>, view: &View) -> Vec<Field> {
     let mut fields = Vec::new();
     for annotation in page.annotations().iter().take(MOST_FIELDS) {
@@ -224,7 +224,7 @@ fn form_field(field: &PdfFormField<'_>) -> Option<(FieldKind, String, String)> {
     Some((FieldKind::Value, name, value?))
 }
 
-/// What somebody wrote onto the page.
+/// Returns the text of an annotation that a user put on the page.
 fn note(annotation: &PdfPageAnnotation<'_>) -> Option<(FieldKind, String, String)> {
     let name = match annotation.annotation_type() {
         PdfPageAnnotationType::FreeText => "text on the page",
@@ -235,7 +235,7 @@ fn note(annotation: &PdfPageAnnotation<'_>) -> Option<(FieldKind, String, String
     Some((FieldKind::Value, name.to_string(), annotation.contents()?))
 }
 
-/// `form1[0].#subform[2].GivenName[0]` is `GivenName`.
+/// Shortens a field name: `form1[0].#subform[2].GivenName[0]` becomes `GivenName`.
 fn tidy_name(name: &str) -> String {
     let last = name.rsplit('.').next().unwrap_or(name);
     last.split('[').next().unwrap_or(last).trim().to_string()

@@ -1,4 +1,4 @@
-//! Facts: a label and what it says, as lines `label: value`. On forms the fields give the values.
+//! Facts: labels with values, as lines `label: value`. On forms the fields give the values.
 
 use std::sync::LazyLock;
 
@@ -8,13 +8,13 @@ use crate::model::BlockKind;
 use crate::skills::pdf::order::Row;
 use crate::skills::pdf::{FieldKind, Find, Page, Piece, around};
 
-/// A longer label is a sentence.
+/// Longest label, in characters; a longer one is a sentence.
 const LABEL_LETTERS: usize = 40;
-/// A label of more words is a sentence.
+/// Largest number of words in a label; more are a sentence.
 const LABEL_WORDS: usize = 6;
-/// A longer value is running text that happens to begin so.
+/// Longest value, in characters; a longer one is running text.
 const VALUE_LETTERS: usize = 200;
-/// Facts further apart than so many lines are not of one list.
+/// Largest gap between facts of one list, in lines.
 const LIST_GAP: f32 = 2.5;
 
 static INSIDE: LazyLock<Regex> =
@@ -31,7 +31,7 @@ struct Pair {
     pieces: Vec<usize>,
 }
 
-/// Finds facts, and gathers those that stand together.
+/// Finds facts, and groups those that stand together.
 pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
     let mut used = taken.to_vec();
     let mut pairs = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
     lists(pairs)
 }
 
-/// Label and value in one piece, or in one piece with dots between them.
+/// Finds label and value in one piece, separated by a colon or by dot leaders.
 fn inside(page: &Page, at: usize) -> Option<Pair> {
     let piece = &page.pieces[at];
     let found = LEADERS.captures(&piece.text).or_else(|| INSIDE.captures(&piece.text))?;
@@ -60,7 +60,7 @@ fn inside(page: &Page, at: usize) -> Option<Pair> {
     is_fact(label, value).then(|| Pair { line: line(label, value), area: piece.clone(), pieces: vec![at] })
 }
 
-/// Says whether this is a label with its value, and no sentence with a colon in it, and no blank to be filled in.
+/// Returns whether this is a label with its value: not a sentence with a colon, and not a blank to fill in.
 fn is_fact(label: &str, value: &str) -> bool {
     let blank = BLANK.is_match(value) || !value.contains(char::is_alphanumeric);
     let is_sentence = label.starts_with(char::is_lowercase)
@@ -68,7 +68,7 @@ fn is_fact(label: &str, value: &str) -> bool {
     is_label(label) && !blank && !is_sentence && value.chars().count() <= VALUE_LETTERS
 }
 
-/// A label that ends in a colon or dots, with its value beside it or below.
+/// Finds a label that ends in a colon or dots, with its value beside it or below.
 fn open_label(page: &Page, at: usize, beside: Option<usize>, below: Option<&Row>, used: &[bool]) -> Option<Pair> {
     let piece = &page.pieces[at];
     let label = piece.text.trim_end_matches([':', '.', '…', ' ', '_']);
@@ -100,7 +100,7 @@ fn line(label: &str, value: &str) -> String {
     format!("{}: {}", label.trim().trim_end_matches(':'), value.trim())
 }
 
-/// Facts below each other are one list.
+/// Groups facts below each other into lists.
 fn lists(pairs: Vec<Pair>) -> Vec<Find> {
     let mut lists: Vec<Find> = Vec::new();
     for pair in pairs {
@@ -125,7 +125,7 @@ fn lists(pairs: Vec<Pair>) -> Vec<Find> {
     lists
 }
 
-/// What is filled in on a form, as one list.
+/// Returns the filled-in form fields as one list.
 pub(super) fn fields(page: &Page) -> Vec<Find> {
     let filled: Vec<_> = page.fields.iter().filter(|it| it.kind == FieldKind::Value).collect();
     if filled.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn fields(page: &Page) -> Vec<Find> {
     vec![Find { kind: BlockKind::Metadata, text: lines.join("\n"), area, pieces: Vec::new() }]
 }
 
-/// The words beside or above a field, which its reader takes for its name.
+/// Returns the words beside or above a field, which serve as its label.
 pub(super) fn label_of<'a>(page: &'a Page, field: &Piece) -> Option<&'a str> {
     let height = field.height().clamp(6.0, 20.0);
     let beside = |it: &&Piece| {

@@ -1,11 +1,11 @@
-//! A page of a PDF as a picture for OCR.
+//! Renders a page of a PDF for OCR.
 
 use image::RgbImage;
 use pdfium_render::prelude::{PdfPage, PdfRenderConfig};
 
-/// Sharpness at which small print is legible: pixels an inch.
+/// Resolution at which small print is legible, in pixels an inch.
 const DOTS_AN_INCH: f32 = 200.0;
-/// A page may claim to be as large as a house.
+/// Largest number of pixels: a page may claim any size.
 const MOST_PIXELS: f32 = 12e6;
 /// Points an inch.
 const POINTS_AN_INCH: f32 = 72.0;
@@ -27,7 +27,7 @@ fn extent(width: f32, height: f32) -> (i32, i32) {
     let (width, height) = (width.max(1.0), height.max(1.0));
     let wanted = DOTS_AN_INCH / POINTS_AN_INCH;
     let scale = wanted.min((MOST_PIXELS / (width * height)).sqrt());
-    // A strip a point high and a mile long has few pixels and still an absurd side.
+    // A page 1 point high and very long has few pixels, but still a huge side.
     let side = |points: f32| (points * scale).round().clamp(1.0, 12_000.0) as i32;
     (side(width), side(height))
 }
@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_of_paper_is_drawn_at_200_dots_an_inch() {
+    fn a4_page_is_rendered_at_200_dpi() {
         assert_eq!(extent(595.0, 842.0), (1653, 2339));
     }
 
     #[test]
-    fn an_absurd_page_stays_within_bounds() {
+    fn extreme_page_sizes_stay_within_bounds() {
         for (width, height) in [(200_000.0, 200_000.0), (1e9, 1.0), (0.0, 0.0), (1.0, 1e7)] {
             let (x, y) = extent(width, height);
             assert!(x >= 1 && y >= 1 && x <= 12_000 && y <= 12_000, "{x} x {y}");

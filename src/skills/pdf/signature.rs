@@ -1,7 +1,7 @@
-//! Signatures: who signs, in what name, when. Blocks of short lines below words like `signed by`, rules with `Name` or
-//! `Date` below them, and fields of forms made for it.
+//! Signatures: the signers, the parties they represent, and the dates. Finds blocks of short lines below words like `signed
+//! by`, rules with `Name` or `Date` below them, and signature fields of forms.
 //!
-//! Whether there is ink on a line is not looked at; the words around it are given as they stand.
+//! Ink on a line is not detected; only the words around it are returned.
 
 use std::sync::LazyLock;
 
@@ -17,30 +17,30 @@ static BEGINS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(signed\b|signatures?\b|signature of|in witness whereof|for and on behalf of|on behalf of|authori[sz]ed signat|executed (?:by|as)|unterschrift|unterzeichnet|signé|signatures? des)";
     Regex::new(words).expect("a constant")
 });
-/// Words that stand beside or below the line for a signature.
+/// Words beside or below a signature line.
 static PARTS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(name|print(?:ed)? name|title|position|date|dated|place|by|witness|its|signature|signed|for|datum|ort|fait à|le)\b";
     Regex::new(words).expect("a constant")
 });
-/// A line to sign on, typed.
+/// A typed signature line.
 static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
 
-/// First line of a block in which no name stands.
+/// First line of a block without a name.
 const NOBODY: &str = "Signatures";
-/// Words for a signature anywhere in a line that is to be filled in.
+/// Words for a signature anywhere in a line to fill in.
 static SIGN_HERE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
 
-/// A longer line is a clause that speaks of signatures.
+/// Longest line of a block, in characters; a longer one is a clause about signatures.
 const SHORT: usize = 70;
-/// A gap of more lines ends the block: room for ink is some three lines high.
+/// Largest gap within a block, in lines: the space for ink is about three lines high.
 const MOST_GAP: f32 = 6.0;
-/// Rows of one block at most.
+/// Largest number of rows in a block.
 const MOST_ROWS: usize = 24;
-/// Rows with a part that make a block without words that begin one.
+/// Number of rows with a part that make a block without an opening word.
 const PARTS_ALONE: usize = 2;
 
-/// Finds signature blocks, and fields to sign.
+/// Finds signature blocks and signature fields.
 pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
     let mut finds = Vec::new();
     let mut next = 0;
@@ -56,7 +56,7 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
     finds
 }
 
-/// Returns where the block that begins at this row ends; the same row when none begins.
+/// Returns the end (exclusive) of the block that begins at this row; the same row if none begins.
 fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     let text = |row: &Row| row.pieces.iter().map(|it| page.pieces[*it].text.as_str()).collect::<Vec<_>>();
     let is_short = |row: &Row| text(row).iter().all(|it| it.chars().count() <= SHORT);
@@ -84,14 +84,14 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
     let enough = match (begins, is_line) {
         (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
-        // Names below a line to sign on need no label.
+        // Names below a signature line need no label.
         (false, true) => end - begin >= 2,
         (false, false) => named >= PARTS_ALONE || (has(first, &LINE) && has(first, &SIGN_HERE)),
     };
     if enough { end } else { begin }
 }
 
-/// Says whether a row stands right below a level rule.
+/// Returns whether a row stands right below a horizontal rule.
 fn is_on_rule(page: &Page, row: &Row) -> bool {
     page.rules.iter().any(|rule| {
         let level = rule.right - rule.left > 40.0 && rule.bottom - rule.top < 3.0;
@@ -100,7 +100,7 @@ fn is_on_rule(page: &Page, row: &Row) -> bool {
     })
 }
 
-/// One block for all who sign beside each other, its first line saying who: that line answers most questions.
+/// Creates one block for all signers side by side. Its first line names them, which answers most questions.
 fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
     let (head, body) = head_and_body(page, &pieces);
     let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
@@ -112,7 +112,7 @@ fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
         let column = wide.iter().filter(|gap| page.pieces[*at].left > **gap).count();
         groups[column].push(*at);
     }
-    // Labels beside their values are columns too, but no two who sign.
+    // Labels beside their values look like columns too, but are not several signers.
     let several = groups.len() > 1 && groups.iter().all(|it| it.len() > 1 && is_signer(page, it));
     if !several {
         groups = vec![body];
@@ -127,7 +127,7 @@ fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
     Find { kind: BlockKind::Metadata, text, area, pieces }
 }
 
-/// What stands above all who sign: the first lines, as long as they stand alone.
+/// Splits a block into the lines above all signers, i.e. the first lines with a single piece, and the rest.
 fn head_and_body(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
     let rows = rows_of(&copies);
@@ -142,7 +142,7 @@ fn is_signer(page: &Page, pieces: &[usize]) -> bool {
     pieces.iter().any(|it| marks.iter().any(|mark| mark.is_match(&page.pieces[*it].text)))
 }
 
-/// The words of a block, row by row, without the lines to sign on.
+/// Returns the lines of a block, row by row, without the signature lines.
 fn lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
     let mut lines = Vec::new();
@@ -159,7 +159,7 @@ fn lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
     lines
 }
 
-/// Fields of a form that are for a signature.
+/// Finds the signature fields of a form.
 fn fields(page: &Page) -> Vec<Find> {
     let signed = page.fields.iter().filter(|it| it.kind == FieldKind::Signature);
     let find = |field: &crate::skills::pdf::Field| {

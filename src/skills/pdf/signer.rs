@@ -1,4 +1,4 @@
-//! One who signs, out of the lines of a signature block: name, title, for whom, when. Only what the lines say.
+//! Extracts the signer from the lines of a signature block: name, title, represented party, date.
 
 use std::sync::LazyLock;
 
@@ -10,29 +10,29 @@ static TITLED: LazyLock<Regex> =
 static DATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:date|dated|datum)\s*:?\s*(.*\d.*)$"));
 static FOR: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:signed |executed )?(?:for and |by )?(?:on behalf of|for)\s+(.+?)[:.]?$"));
-/// Dots and lines are blanks that nobody filled in.
+/// A blank to fill in: dots or underscores.
 static BLANK: LazyLock<Regex> = LazyLock::new(|| pattern(r"[._…]{4,}"));
 
-/// The head of a table or a label, not somebody.
+/// The head of a table or a label, not a name.
 static LABEL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:name|date|datum|title|position|place|signature|witness|unterschrift)\b"));
 
-/// A longer text is no name.
+/// Longest name, in characters.
 const NAME_LETTERS: usize = 60;
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a constant")
 }
 
-/// A line of a block.
+/// A line of a signature block.
 pub(super) struct Line {
-    /// Its words.
+    /// Its text.
     pub(super) text: String,
-    /// Whether it stands right below a line to sign on.
+    /// Whether it stands right below a signature line.
     pub(super) below_rule: bool,
 }
 
-/// Says who signs, e.g. `Ann Ash, Director, for the Office, 2 May`; none when no name is there.
+/// Returns the signer, e.g. `Ann Ash, Director, for the Office, 2 May`; `None` without a name.
 pub(super) fn signer(lines: &[Line]) -> Option<String> {
     let find = |what: &Regex| {
         let found = lines.iter().find_map(|line| Some(what.captures(&line.text)?.get(1)?.as_str().trim()));
@@ -49,7 +49,7 @@ fn is_filled_in(text: &str) -> bool {
     text.contains(char::is_alphanumeric) && !BLANK.is_match(text)
 }
 
-/// A name begins with a capital letter and is no label.
+/// Returns whether a text may be a name: it begins with a capital letter and is no label.
 fn is_name(text: &str) -> bool {
     is_filled_in(text)
         && text.chars().next().is_some_and(char::is_uppercase)
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_say_who_as_what_for_whom_and_when() {
+    fn labels_give_name_title_party_and_date() {
         check(
             &["Signed for the Office", "Name: Ann Ash", "Title: Director", "Date: 2 May 2025"],
             Some("Ann Ash, Director, for the Office, 2 May 2025"),
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_below_the_line_needs_no_label() {
+    fn name_below_signature_line_needs_no_label() {
         check(&["^Ada Quill, Managing Director", "Heron & Pike"], Some("Ada Quill, Managing Director"));
         check(&["Ada Quill"], None);
     }
 
     #[test]
-    fn a_blank_is_nobody() {
+    fn blank_is_not_a_signer() {
         check(&["Name: ..............", "Date: ............"], None);
         check(&["^Date: 2 May"], None);
         check(&["^Date Name", "Drawn 29.03.2021"], None);

@@ -1,16 +1,16 @@
-//! Tables: cells between rules, or pieces that stand below each other in at least three rows.
+//! Tables: cells between rules, or pieces aligned in columns over at least three rows.
 
 use crate::model::BlockKind;
 use crate::skills::pdf::order::{Row, corridors};
 use crate::skills::pdf::{Find, Page, Piece, Rule, around};
 
-/// Rows that stand below each other by chance are fewer.
+/// Smallest number of rows; fewer may be aligned by chance.
 const LEAST_ROWS: usize = 3;
-/// Lines this long on average, in letters, are running text in columns.
+/// Mean length of cells, in letters, from which a column is running text.
 const TEXT_LETTERS: usize = 32;
-/// Ends of rules closer than that meet, in points.
+/// Distance up to which the ends of rules meet, in points.
 const TOUCH: f32 = 3.0;
-/// A table of more cells is a crossword.
+/// Largest number of cells; more are a crossword.
 const MOST_CELLS: usize = 20_000;
 
 /// Finds tables: those with rules first, since their cells are certain.
@@ -87,7 +87,7 @@ fn ruled(page: &Page, rules: &[Rule], used: &[bool]) -> Option<Find> {
     (cells.len() >= 2 && filled >= 4).then(|| table(&cells, area, pieces))
 }
 
-/// Sorted, without those that are next to the same.
+/// Sorts edges and merges those closer than [`TOUCH`].
 fn distinct(edges: impl Iterator<Item = f32>) -> Vec<f32> {
     let mut edges: Vec<f32> = edges.collect();
     edges.sort_by(f32::total_cmp);
@@ -103,13 +103,13 @@ fn add(cell: &mut String, text: &str) {
 }
 
 fn table(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> Find {
-    // A bar in a cell would look like the edge of one.
+    // A bar in a cell would look like a cell border.
     let line = |row: &Vec<String>| row.iter().map(|it| it.replace('|', "/")).collect::<Vec<_>>().join(" | ");
     let text = cells.iter().map(line).collect::<Vec<_>>().join("\n");
     Find { kind: BlockKind::Table, text, area, pieces }
 }
 
-/// Finds runs of rows whose pieces leave the same white stripes.
+/// Finds runs of rows with pieces that leave the same white stripes.
 fn aligned(page: &Page, rows: &[Row], used: &[bool]) -> Vec<Find> {
     let mut finds = Vec::new();
     let free: Vec<(&Row, Vec<usize>)> =
@@ -127,8 +127,8 @@ fn aligned(page: &Page, rows: &[Row], used: &[bool]) -> Vec<Find> {
     finds
 }
 
-/// Returns one past the last row that goes on the table which begins at `begin`: near the one above, and cut by the same
-/// stripes. A row of one piece is the rest of a cell when it lies in one column.
+/// Returns the end (exclusive) of the table that begins at `begin`: each row is near the one above and is cut by the same
+/// stripes. A row of one piece continues a cell if it lies in one column.
 fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
     let mut end = begin + 1;
     while end < free.len() {
@@ -150,7 +150,7 @@ fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
     end
 }
 
-/// The white stripes between the pieces of these rows, by where each begins.
+/// Returns the beginnings of the white stripes between the pieces of these rows.
 fn stripes(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Vec<f32> {
     let pieces = rows.iter().flat_map(|(_, pieces)| pieces.iter().map(|it| &page.pieces[*it]));
     let mut stretches: Vec<_> = pieces.clone().map(|it| it.left..it.right).collect();
@@ -174,7 +174,7 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
             pieces.push(*at);
         }
         match (row.len(), cells.last_mut()) {
-            // The rest of a cell above.
+            // The continuation of a cell above.
             (1, Some(above)) if line[0].is_empty() => {
                 above
                     .iter_mut()
@@ -189,7 +189,7 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
         .then(|| table(&cells, around(pieces.iter().map(|it| &page.pieces[*it])), pieces))
 }
 
-/// Two columns of prose stand below each other too, but their lines are long.
+/// Returns whether the cells are prose in columns: they are aligned too, but their lines are long.
 fn is_running_text(cells: &[Vec<String>]) -> bool {
     let columns = cells.first().map_or(0, Vec::len);
     let long = (0..columns).filter(|column| {
@@ -200,7 +200,7 @@ fn is_running_text(cells: &[Vec<String>]) -> bool {
     long.count() * 2 > columns || columns < 2
 }
 
-/// `Label:` beside a value is a list of facts.
+/// Returns whether the rows are labels with values, which are a list of facts.
 fn is_list_of_labels(cells: &[Vec<String>]) -> bool {
     let labels = cells.iter().filter(|row| row[0].ends_with(':')).count();
     cells.first().is_some_and(|row| row.len() == 2) && labels * 2 >= cells.len()

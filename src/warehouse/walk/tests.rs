@@ -19,7 +19,7 @@ pub(crate) fn make_fifo(path: &Path) {
     rustix::fs::mkfifoat(CWD, path, Mode::RWXU).unwrap();
 }
 
-/// Makes these files, each holding its own path unless it says `path=text`.
+/// Creates these files, each with its own path as content unless it says `path=text`.
 fn tree(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in files {
@@ -50,7 +50,7 @@ fn check(root: &Path, config: &WalkConfig, within: Option<&str>, expected: &[&st
 }
 
 #[test]
-fn ignore_files_hidden_files_configured_globs_and_own_data_stay_out() {
+fn ignored_hidden_and_own_files_are_not_found() {
     let dir = tree(&[
         "a.txt",
         "b.log",
@@ -77,7 +77,7 @@ fn ignore_files_hidden_files_configured_globs_and_own_data_stay_out() {
 }
 
 #[test]
-fn hidden_files_can_be_had_but_version_control_and_secrets_cannot() {
+fn hidden_option_excludes_version_control_and_secrets() {
     let dir = tree(&[".notes/a.md", ".env=TOKEN=1", ".git/config", ".ssh/id_rsa", ".ssh/known_hosts"]);
     let (seen, _) = run(dir.path(), &WalkConfig { hidden: true, ..config() }, None);
     let seen: Vec<_> = seen.iter().map(|(path, skip)| (path.to_str().unwrap(), *skip)).collect();
@@ -86,7 +86,7 @@ fn hidden_files_can_be_had_but_version_control_and_secrets_cannot() {
 }
 
 #[test]
-fn what_cannot_be_read_is_known_with_its_reason() {
+fn unreadable_entries_are_found_with_reason() {
     let dir = tree(&["server.pem", "little.key=PK\x03\x04 slides", "tls.key=-----BEGIN", "public-key.txt", "empty="]);
     let root = dir.path();
     make_fifo(&root.join("fifo"));
@@ -128,7 +128,7 @@ fn what_cannot_be_read_is_known_with_its_reason() {
 }
 
 #[test]
-fn names_of_any_bytes_are_found() {
+fn non_utf8_names_are_found() {
     let dir = tree(&["-rf", "two\nlines", "e\u{301}", "\u{e9}"]);
     let name = OsStr::from_bytes(b"caf\xe9.txt");
     fs::write(dir.path().join(name), "x").unwrap();
@@ -138,13 +138,13 @@ fn names_of_any_bytes_are_found() {
 }
 
 #[test]
-fn rules_above_the_root_do_not_matter() {
+fn ignore_files_above_root_have_no_effect() {
     let dir = tree(&[".gitignore=*", "root/a.txt"]);
     check(&dir.path().join("root"), &config(), None, &["a.txt"]);
 }
 
 #[test]
-fn a_root_that_cannot_be_read_is_an_error() {
+fn unreadable_root_is_an_error() {
     let dir = tree(&["file"]);
     for (name, code) in [("missing", ErrorCode::NotFound), ("file", ErrorCode::InvalidArgument)] {
         let rules = Rules::new(&config()).unwrap();
@@ -154,10 +154,10 @@ fn a_root_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn an_unreadable_folder_is_named_and_the_rest_is_found() {
+fn unreadable_folder_is_reported_and_rest_is_found() {
     let dir = tree(&["a.txt", "locked/b.txt"]);
     fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    // The super-user reads everything; then there is nothing to see here.
+    // The super-user can read every folder; then the test proves nothing.
     if dir.path().join("locked").read_dir().is_err() {
         let (seen, report) = run(dir.path(), &config(), None);
         assert_eq!(seen.len(), 1);
@@ -168,7 +168,7 @@ fn an_unreadable_folder_is_named_and_the_rest_is_found() {
 }
 
 #[test]
-fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
+fn list_failure_marks_folder_unreadable() {
     let dir = tree(&["locked/a.txt"]);
     let rules = Rules::new(&config()).unwrap();
     let failure = |kind: io::ErrorKind| ignore::Error::WithDepth {
@@ -186,8 +186,8 @@ fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
     assert_eq!(report.unreadable, [PathBuf::from("locked")]);
 }
 
-/// Lists `root` while its folder `sub` holds what `outside` does, as if `sub` were a link to it already; then makes it
-/// one, and lets `after` change it again. Returns what a walk makes of that list.
+/// Lists `root` while its folder `sub` has the content of `outside`; then replaces `sub` by a link to `outside`, and lets
+/// `after` change it again. Returns what the walk makes of that list.
 fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkReport) {
     let (root, outside) = (dir.join("root"), dir.join("outside"));
     let (rules, leash) = (Rules::new(&config()).unwrap(), Leash::default());
@@ -203,7 +203,7 @@ fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkRep
 }
 
 #[test]
-fn nothing_is_found_or_named_behind_a_folder_that_became_a_link_and_the_folder_hides_its_files() {
+fn folder_swapped_for_link_is_unreadable() {
     let dir = tree(&["root/a.txt", "root/sub/theirs.txt", "root/sub/private/theirs.txt"]);
     let (found, report) = swapped_after_listing(dir.path(), |_| ());
     assert_eq!(found, [PathBuf::from("a.txt")]);
@@ -213,7 +213,7 @@ fn nothing_is_found_or_named_behind_a_folder_that_became_a_link_and_the_folder_h
 }
 
 #[test]
-fn names_of_elsewhere_are_vanished_entries_once_the_folder_is_back() {
+fn names_from_outside_are_dropped_after_folder_returns() {
     let dir = tree(&["root/a.txt", "root/sub/theirs.txt", "root/sub/same.txt", "root/sub/private/theirs.txt"]);
     let (mut found, report) = swapped_after_listing(dir.path(), |root| {
         fs::remove_file(root.join("sub")).unwrap();
@@ -226,7 +226,7 @@ fn names_of_elsewhere_are_vanished_entries_once_the_folder_is_back() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_understood_is_not_told_when_it_is_of_elsewhere() {
+fn invalid_rule_outside_root_is_not_reported() {
     let dir = tree(&["root/sub/.gitignore=[z-a]", "root/b.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
     let leash = Leash::default();
@@ -245,7 +245,7 @@ fn a_rule_that_cannot_be_understood_is_not_told_when_it_is_of_elsewhere() {
 }
 
 #[test]
-fn a_walk_is_incomplete_when_another_folder_took_the_place_of_the_root() {
+fn walk_is_incomplete_when_root_is_replaced() {
     let dir = tree(&["root/a.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
     let report = walk(&root, &rules, None, &Leash::default(), |_| {
@@ -258,7 +258,7 @@ fn a_walk_is_incomplete_when_another_folder_took_the_place_of_the_root() {
 }
 
 #[test]
-fn a_cancelled_walk_and_a_part_of_an_empty_root_are_incomplete() {
+fn walk_is_incomplete_when_cancelled_or_root_is_empty() {
     let dir = tree(&["a", "b"]);
     let rules = Rules::new(&config()).unwrap();
     let leash = Leash::default();
@@ -271,7 +271,7 @@ fn a_cancelled_walk_and_a_part_of_an_empty_root_are_incomplete() {
 }
 
 #[test]
-fn of_a_root_that_is_replaced_between_two_looks_nothing_is_taken_for_gone() {
+fn root_replaced_between_lookups_removes_nothing() {
     let dir = tree(&["old/a.txt", "new/b.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
     fs::rename(dir.path().join("old"), &root).unwrap();
@@ -282,12 +282,12 @@ fn of_a_root_that_is_replaced_between_two_looks_nothing_is_taken_for_gone() {
     fs::rename(dir.path().join("new"), &root).unwrap();
     let report = look("b.txt");
     assert!(!report.complete && report.problems[0].sentence.contains("was replaced"), "{report:?}");
-    assert_eq!(look("b.txt").entries, 1, "it is opened anew");
-    assert_eq!((look("a.txt").entries, look("a.txt").complete), (0, true), "and what is gone is gone");
+    assert_eq!(look("b.txt").entries, 1, "the root is opened again");
+    assert_eq!((look("a.txt").entries, look("a.txt").complete), (0, true), "a missing file counts as gone");
 }
 
 #[test]
-fn what_is_mounted_and_does_not_answer_is_passed_over_and_loses_nothing() {
+fn unresponsive_mount_is_skipped_as_unreadable() {
     let dir = tree(&["a.txt", "sub/mount/b.txt", "sub/c.txt"]);
     let mount = dir.path().join("sub/mount");
     let seen = |within: Option<&str>| {
@@ -315,7 +315,7 @@ fn what_is_mounted_and_does_not_answer_is_passed_over_and_loses_nothing() {
 }
 
 #[test]
-fn no_name_from_outside_is_told_while_a_folder_becomes_a_link_and_back() {
+fn outside_names_are_not_reported_during_link_swaps() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let (dir, outside) = (tree(&["sub/a.txt"]), tree(&["canary/a.txt"]));
     let (root, stop) = (dir.path().canonicalize().unwrap(), AtomicBool::new(false));
@@ -334,7 +334,7 @@ fn no_name_from_outside_is_told_while_a_folder_becomes_a_link_and_back() {
             }
         });
         for _ in 0..50_000 {
-            // What is gone is told by nobody.
+            // A missing entry is not reported.
             let broken = walk.broken_at(Path::new("sub/canary/a.txt")).filter(|it| !is_gone(&it.1));
             broken.into_iter().for_each(|it| *places.entry(it.0.to_path_buf()).or_default() += 1);
         }

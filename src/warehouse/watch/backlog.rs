@@ -1,4 +1,4 @@
-//! Changes between the debouncer, which must never wait, and a receiver that may be slow.
+//! Queue between the debouncer, which must never block, and a receiver that may be slow.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use crate::machine::{self, Disk};
 use crate::model::RootId;
 use crate::warehouse::watch::{Barrier, Batch, Change, ChangeKind};
 
-/// Changes that may wait for the receiver. Beyond this a walk is cheaper than single changes, and memory stays bounded.
+/// Changes queued for the receiver. Beyond it a walk is cheaper than single changes; the bound also limits memory.
 pub(super) const MAX_WAITING: usize = 10_000;
 
-/// Gathers changes and hands them on from a thread of its own.
+/// Collects changes and sends them from its own thread.
 pub(super) struct Backlog {
     state: Mutex<State>,
     changed: Condvar,
@@ -22,7 +22,7 @@ pub(super) struct Backlog {
 #[derive(Default)]
 struct State {
     waiting: Vec<Change>,
-    /// Who waits until these are taken up.
+    /// Signalled when these changes are processed.
     barriers: Vec<Barrier>,
     closed: bool,
 }
@@ -46,7 +46,7 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// Adds changes, and who waits for them; never waits itself.
+    /// Adds changes and barriers without blocking.
     pub(super) fn push(&self, changes: Vec<Change>, barriers: Vec<Barrier>) {
         if changes.is_empty() && barriers.is_empty() {
             return;
@@ -60,7 +60,7 @@ impl Backlog {
         self.changed.notify_one();
     }
 
-    /// Ends the thread; what still waits is lost.
+    /// Ends the thread; pending changes are lost.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_one();
@@ -81,7 +81,7 @@ impl Backlog {
     }
 }
 
-/// One rescan for each root that is mentioned.
+/// Replaces all changes by one rescan for each root among them.
 fn coalesce(changes: &mut Vec<Change>) {
     let roots: BTreeSet<RootId> = changes.iter().map(|it| it.root_id).collect();
     *changes = roots.into_iter().map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).collect();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_receiver_gets_one_rescan_of_each_root_instead_of_too_many_changes() {
+    fn overfull_backlog_becomes_one_rescan_per_root() {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
         let backlog = Backlog { state: Mutex::default(), changed: Condvar::new() };
         for number in 0..=MAX_WAITING {

@@ -1,4 +1,4 @@
-//! The thread that makes changes of events.
+//! The watching thread: turns events into changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::warehouse::watch::root::{WatchedRoot, changes_at};
 use crate::warehouse::watch::{Change, ChangeKind, RootState, Shared, WatchProblem};
 use crate::warehouse::{Leash, Rules};
 
-/// How often quiet places are looked for.
+/// How often the debouncer is checked for quiet places.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Places that may wait to become quiet. Beyond this, walks of the folders that they lie in are cheaper.
+/// Places that may wait in the debouncer. Beyond it, walks of their folders are cheaper.
 const MOST_PLACES: usize = 10_000;
 
-/// What the thread is told.
+/// A message to the thread.
 pub(super) enum Message {
     Event(Event),
-    /// Until it is done, `leash` is held.
+    /// `leash` is held until the root is added.
     Add {
         root_id: RootId,
         path: PathBuf,
@@ -38,20 +38,20 @@ pub(super) enum Message {
     Close,
 }
 
-/// The thread's own.
+/// The state of the thread.
 pub(super) struct Engine<K> {
     rules: Rules,
     roots: Vec<WatchedRoot>,
     pub(super) folders: Folders<K>,
     quiet: Quiet,
     losses: Losses,
-    /// The last entry that moved away, and the number by which the kernel tells where it went.
+    /// The entry of the last `MOVED_FROM` event, with the cookie that links it to its `MOVED_TO`.
     moved: Option<(u32, PathBuf)>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl Engine<Inotify> {
-    /// Works until it is told to close. `beats` is the watch of the heartbeat.
+    /// Runs until it is closed. `beats` is the watch of the heartbeat.
     pub(super) fn run(mut self, inbox: &Receiver<Message>, backlog: &Backlog, mut beats: Descriptor) {
         let mut looked = Instant::now();
         while !self.shared.closed.load(Ordering::Relaxed) {
@@ -70,7 +70,7 @@ impl Engine<Inotify> {
                 }
                 Ok(Message::Event(event)) if event.what.contains(ReadFlags::QUEUE_OVERFLOW) => {
                     self.lose(Instant::now());
-                    // The heartbeat may be among what was lost, and if not, it must not be taken for a later one.
+                    // The heartbeat may be lost; if it is not, it must not be taken for a later one.
                     let waiting = self.shared.pulse.lost();
                     beats = self.folders.kernel_mut().renew_link(beats, &self.shared.pulse.path()).unwrap_or(-1);
                     if !waiting.is_empty() {
@@ -109,7 +109,7 @@ impl<K: Kernel> Engine<K> {
                 leash.step();
                 let added = self.add(root_id, &path);
                 drop(leash);
-                // Nobody waits any more: the root is watched all the same.
+                // If the caller no longer waits, the root is watched all the same.
                 let _ = reply.send(added);
             }
             Message::Remove(root_id) => self.remove(root_id),
@@ -137,7 +137,7 @@ impl<K: Kernel> Engine<K> {
         let root = self.roots.swap_remove(index);
         self.folders.forget(&root.path);
         self.shared.states().remove(&root_id);
-        // Where it lies in another root by now, that one is to hear of its folders, and of what happened there until it does.
+        // If it lies in another root by now, that root has to watch its folders, and report what happened there meanwhile.
         if self.roots.iter().any(|it| root.path.starts_with(&it.path)) {
             self.grow(&root.path);
             self.touch(root.path, Writing::Unknown, Instant::now());
@@ -145,7 +145,7 @@ impl<K: Kernel> Engine<K> {
         self.count();
     }
 
-    /// Watches what is not watched yet at and below a place, and tells how that went.
+    /// Watches unwatched folders at and below a place, and records the result.
     fn spread(&mut self, root_id: RootId, within: &Path) {
         let Some(root) = self.roots.iter().find(|it| it.id == root_id) else { return };
         let path = root.path.clone();
@@ -173,14 +173,14 @@ impl<K: Kernel> Engine<K> {
         counts.missing = missing as u64;
     }
 
-    /// Notes that events were lost.
+    /// Records that events were lost.
     pub(super) fn lose(&mut self, now: Instant) {
         self.losses.note(now);
         self.shared.counts().overflows = self.losses.overflows;
         self.shared.states().values_mut().for_each(|it| it.lost += 1);
     }
 
-    /// Events were lost, and with them perhaps new names of folders: every watch is made anew, every root walked.
+    /// Renews every watch and rescans every root, because events, and with them new folder names, may have been lost.
     fn begin_anew(&mut self) -> Vec<Change> {
         self.quiet.all();
         self.moved = None;
@@ -225,17 +225,17 @@ impl<K: Kernel> Engine<K> {
         } else if what.contains(ReadFlags::CREATE | ReadFlags::ISDIR) || self.is_readable_now(&path, what) {
             self.grow(&path);
         }
-        // After its folders are watched: whatever came into them before is found when this place is looked at.
+        // Only after its folders are watched: files created in them before that are found when this place is read.
         self.touch(path, writing(what), now);
     }
 
-    /// A folder that could not be watched may have got other rights.
+    /// Returns whether a folder that could not be watched may have got other permissions.
     fn is_readable_now(&self, path: &Path, what: ReadFlags) -> bool {
         what.contains(ReadFlags::ATTRIB) && self.folders.is_missing(path)
     }
 
-    /// Of what happens to a folder its parent tells as well, but a root has none that is watched, and a mount is not
-    /// told of by the folder that it covers.
+    /// Handles an event of a folder itself. The parent folder reports these as well, except for a root, which has no
+    /// watched parent, and for a mount, which its covered folder does not report.
     fn happened_to_itself(&mut self, folder: &Path, what: ReadFlags, now: Instant) {
         let is_over = what.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT);
         let root = self.roots.iter().find(|it| it.path == folder).map(|it| it.id);
@@ -248,7 +248,7 @@ impl<K: Kernel> Engine<K> {
             }
             None if what.contains(ReadFlags::UNMOUNT) => {
                 self.folders.forget(folder);
-                // What the mount covered is there again.
+                // The folder covered by the mount is visible again.
                 self.grow(folder);
             }
             Some(_) if what.contains(ReadFlags::ATTRIB) => {}
@@ -262,7 +262,7 @@ impl<K: Kernel> Engine<K> {
         self.bound(now);
     }
 
-    /// Puts folders in the place of what waits in them when that is too much.
+    /// Replaces waiting places by their folders when there are too many.
     fn bound(&mut self, now: Instant) {
         if self.quiet.len() > MOST_PLACES {
             let roots: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
@@ -270,7 +270,7 @@ impl<K: Kernel> Engine<K> {
         }
     }
 
-    /// Watches a new folder, if it is one.
+    /// Watches a path if it is a new visible folder.
     fn grow(&mut self, path: &Path) {
         let Some(root) = self.roots.iter_mut().find(|it| path.starts_with(&it.path)) else { return };
         let Ok(relative) = path.strip_prefix(&root.path).map(Path::to_path_buf) else { return };
@@ -281,7 +281,7 @@ impl<K: Kernel> Engine<K> {
         }
     }
 
-    /// Says what became of the places that are quiet now.
+    /// Returns the changes at the places that are quiet now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Change> {
         if self.losses.take_due(now) {
             return self.begin_anew();
@@ -291,7 +291,7 @@ impl<K: Kernel> Engine<K> {
         self.changes(happened)
     }
 
-    /// Says what became of every place, quiet or not.
+    /// Returns the changes at all places, quiet or not.
     pub(super) fn everything(&mut self, now: Instant) -> Vec<Change> {
         if self.losses.take_now(now) {
             return self.begin_anew();

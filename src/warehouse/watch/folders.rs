@@ -1,7 +1,7 @@
-//! Which folders are watched: every visible one, each by itself.
+//! The watch set: one watch for each visible folder.
 //!
-//! A recursive watch fails as a whole when one folder may not be read, and spends watches on ignored trees. Here a folder
-//! that cannot be watched is remembered, and the rest goes on.
+//! A recursive watch fails as a whole when one folder cannot be read, and spends watches on ignored trees. Here a folder
+//! that cannot be watched is remembered, and the others are watched.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub(super) struct Folders<K> {
     kernel: K,
     watched: BTreeMap<PathBuf, Descriptor>,
     paths: HashMap<Descriptor, PathBuf>,
-    /// Those that cannot be watched, and why.
+    /// Folders that cannot be watched, and why.
     missing: BTreeMap<PathBuf, Refusal>,
-    /// Those on file systems of other machines, and what these are called.
+    /// Folders on file systems that other machines can change, with the type of the file system.
     remote: BTreeMap<PathBuf, &'static str>,
 }
 
@@ -41,13 +41,13 @@ impl<K: Kernel> Folders<K> {
         &mut self.kernel
     }
 
-    /// Watches the visible folders of a root at and below `within` (relative) that are not watched yet, and tells `each`
-    /// of every one.
+    /// Watches the visible folders of a root at and below `within` (relative) that are not watched yet; calls `each` for
+    /// every folder.
     pub(super) fn spread(&mut self, root: &Path, within: &Path, rules: &Rules, each: &dyn Fn()) {
         let start = root.join(within);
         remove_below(&mut self.missing, &start);
         remove_below(&mut self.remote, &start);
-        // The rest is counted, to tell how many watches are needed, but not tried one by one.
+        // At the limit the other folders are only counted, to report how many watches are needed.
         let mut is_full = false;
         let listed = walk::folders(root, rules, within, |folder| {
             each();
@@ -70,7 +70,7 @@ impl<K: Kernel> Folders<K> {
         }
         match self.kernel.watch(folder) {
             Ok(watch) => {
-                // The same folder under the name that it had before.
+                // The same folder under its old name.
                 if let Some(before) = self.paths.insert(watch, folder.to_path_buf()) {
                     self.watched.remove(&before);
                 }
@@ -101,14 +101,14 @@ impl<K: Kernel> Folders<K> {
         remove_below(&mut self.remote, path);
     }
 
-    /// The kernel has let go of a watch by itself: its folder is gone, or unmounted.
+    /// Removes a watch that the kernel has ended by itself: its folder is gone, or unmounted.
     pub(super) fn let_go(&mut self, watch: Descriptor) {
         if let Some(folder) = self.paths.remove(&watch) {
             self.watched.remove(&folder);
         }
     }
 
-    /// The folder that a watch is of; none once it is forgotten.
+    /// Returns the folder of a watch; `None` once it is forgotten.
     pub(super) fn path_of(&self, watch: Descriptor) -> Option<&Path> {
         self.paths.get(&watch).map(PathBuf::as_path)
     }
@@ -117,28 +117,28 @@ impl<K: Kernel> Folders<K> {
         self.watched.contains_key(folder)
     }
 
-    /// Says whether this folder could not be watched.
+    /// Returns whether this folder could not be watched.
     pub(super) fn is_missing(&self, folder: &Path) -> bool {
         self.missing.contains_key(folder)
     }
 
-    /// Says whether everything of a root is watched that was seen of it. What no path leads to does not count: to walk the
-    /// root again would not show more of it.
+    /// Returns whether every folder seen in a root is watched. Folders with too long paths do not count: walking the root
+    /// again would not reach more of them.
     pub(super) fn is_whole(&self, root: &Path) -> bool {
         below(&self.missing, root).all(|(_, it)| *it == Refusal::Beyond)
     }
 
-    /// Returns the number of folders of all roots that are watched, and of those that cannot be.
+    /// Returns the number of watched folders of all roots, and of those that cannot be watched.
     pub(super) fn totals(&self) -> (usize, usize) {
         (self.watched.len(), self.missing.len())
     }
 
-    /// Returns the kind of file system of the first folder of a root that other machines may change.
+    /// Returns the first folder of a root that other machines can change, with the type of its file system.
     pub(super) fn remote<'a>(&'a self, root: &'a Path) -> Option<(&'a Path, &'static str)> {
         below(&self.remote, root).next().map(|(folder, kind)| (folder.as_path(), *kind))
     }
 
-    /// Says what is wrong with a root, and the cure.
+    /// Returns the problem of a root, with a hint.
     pub(super) fn problem(&self, root: &Path) -> Option<String> {
         let missing = || below(&self.missing, root);
         if missing().any(|(_, it)| *it == Refusal::Limit) {
@@ -156,14 +156,14 @@ impl<K: Kernel> Folders<K> {
         }
         let (folder, kind) = self.remote(root)?;
         Some(format!(
-            "`{}` lies on a file system ({kind}) that does not tell of changes made by other machines; it is walked from \
+            "`{}` lies on a file system ({kind}) that does not report changes made by other machines; it is walked from \
              time to time instead; set VIC_POLL_SECONDS to how often, or index it where its disk is",
             folder.display()
         ))
     }
 }
 
-/// Paths are ordered by their components, so that all below a folder follow it.
+/// Returns the entries at and below a folder. Paths are ordered by components, so that these follow it.
 fn below<'a, T>(map: &'a BTreeMap<PathBuf, T>, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a T)> {
     map.range(folder.to_path_buf()..).take_while(move |(path, _)| path.starts_with(folder))
 }

@@ -1,8 +1,8 @@
-//! The kernel's events: those that can change a file, and no other.
+//! Kernel events: only those that can change a file.
 //!
-//! Not through a library, because the usual one asks for every opening of every file as well: reading a tree, which
-//! indexing does, would fill the queue and lose the events that matter. Events carry the number of a watch and not a
-//! path, so that whoever keeps the numbers decides what an event means after a folder has moved.
+//! The usual library is not used, because it also requests an event for every open: reading a tree, as indexing does, would
+//! fill the queue and lose the events that matter. Events carry a watch descriptor and not a path, so that the owner of the
+//! descriptors decides what an event means after a folder has moved.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,57 +16,57 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Bytes read at once: about as many events as the kernel keeps, or two thousand of the longest names.
+/// Bytes per read: about as many events as the kernel keeps, or two thousand with the longest names.
 const BUFFER: usize = 512 << 10;
 
-/// The queue is read so often at most. Where thousands of events come in a second, to wake a thread for each would take many
-/// times what they are worth, from whoever makes the changes too. The kernel keeps 16,384 meanwhile.
+/// Shortest time between two reads of the queue. With thousands of events per second, waking a thread for each would cost
+/// far more than it is worth, also for the program that makes the changes. The kernel keeps 16,384 events meanwhile.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// The number of a watch.
+/// A watch descriptor.
 pub(super) type Descriptor = i32;
 
-/// One event, as the kernel tells it.
+/// One event, as reported by the kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    /// The watch that it came by; -1 when the queue overflowed.
+    /// The watch that it belongs to; -1 when the queue overflowed.
     pub(super) watch: Descriptor,
-    /// What happened.
+    /// The type of the event.
     pub(super) what: ReadFlags,
-    /// The same for both halves of a rename; else 0.
+    /// Equal for both halves of a rename; else 0.
     pub(super) cookie: u32,
-    /// The entry of the watched folder; none when it is the folder itself.
+    /// The entry of the watched folder; `None` for the folder itself.
     pub(super) name: Option<OsString>,
 }
 
 /// Why a folder is not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is no longer there, or no folder.
+    /// It no longer exists, or is no folder.
     Gone,
-    /// It may not be read.
+    /// It cannot be read for lack of permission.
     Denied,
     /// The limit of watches is reached.
     Limit,
-    /// Its path is longer than the system takes: neither can anything in it be opened.
+    /// Its path is longer than the system supports: files in it cannot be opened either.
     Beyond,
     /// Anything else.
     Failed(String),
 }
 
-/// The operating system's watches, of one folder each.
+/// The watches of the operating system, each for one folder.
 pub(super) trait Kernel {
-    /// Watches a folder. A folder that is watched keeps its number, whatever its path is by now.
+    /// Watches a folder. A watched folder keeps its descriptor, even if its path has changed.
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal>;
 
-    /// Stops watching it, if it is watched.
+    /// Stops a watch, if it exists.
     fn unwatch(&mut self, watch: Descriptor);
 
-    /// Returns the kind of file system when that is one on which other machines make changes without a word.
+    /// Returns the type of the file system if other machines can change it without events.
     fn remote(&self, folder: &Path) -> Option<&'static str>;
 }
 
-/// The watches of one queue of the kernel.
+/// One inotify instance with its queue.
 #[derive(Clone)]
 pub(super) struct Inotify(Arc<OwnedFd>);
 
@@ -75,21 +75,21 @@ impl Inotify {
         Ok(Inotify(Arc::new(inotify::init(CreateFlags::CLOEXEC)?)))
     }
 
-    /// Watches something that is no folder, through a link of `/proc`.
+    /// Watches something other than a folder, through a link in `/proc`.
     pub(super) fn watch_link(&self, link: &Path) -> io::Result<Descriptor> {
         Ok(inotify::add_watch(&*self.0, link, WatchFlags::MODIFY)?)
     }
 
-    /// As [`Inotify::watch_link`], under a new number.
+    /// As [`Inotify::watch_link`], with a new descriptor.
     pub(super) fn renew_link(&mut self, watch: Descriptor, link: &Path) -> io::Result<Descriptor> {
         self.unwatch(watch);
         self.watch_link(link)
     }
 
-    /// Gives every event to `each` until that says false. Blocks.
+    /// Passes every event to `each` until that returns false. Blocks.
     ///
     /// # Errors
-    /// The queue cannot be read; nothing more will come.
+    /// When the queue cannot be read; no more events will arrive.
     pub(super) fn read(&self, mut each: impl FnMut(Event) -> bool) -> io::Result<()> {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
         let mut reader = Reader::new(&*self.0, &mut buffer);
@@ -126,7 +126,7 @@ impl Kernel for Inotify {
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF;
-        // A link in the place of a folder is not followed, and files that are deleted but open are nobody's business.
+        // A link that replaces a folder is not followed, and events of deleted files that are still open are dropped.
         let how = WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::EXCL_UNLINK;
         inotify::add_watch(&*self.0, folder, changes | how).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,
@@ -138,7 +138,7 @@ impl Kernel for Inotify {
     }
 
     fn unwatch(&mut self, watch: Descriptor) {
-        // It fails when the folder is gone, and its watch with it.
+        // Fails when the folder is gone, and its watch with it.
         let _gone = inotify::remove_watch(&*self.0, watch);
     }
 
@@ -147,7 +147,7 @@ impl Kernel for Inotify {
     }
 }
 
-/// Names a file system that more than one machine may write to, by its number in `statfs(2)`.
+/// Returns the name of a file system that several machines can write to, by its number in `statfs(2)`.
 fn remote_name(number: i64) -> Option<&'static str> {
     // The field is signed on some machines, and the numbers of Samba have their highest bit set.
     Some(match number & 0xFFFF_FFFF {
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_systems_of_other_machines_are_known_by_their_number() {
+    fn remote_file_systems_are_detected_by_number() {
         assert_eq!(remote_name(0x6969), Some("nfs"));
         assert_eq!(remote_name(i64::from(0xFF53_4D42_u32.cast_signed())), Some("cifs"));
         // ext4, tmpfs, btrfs, xfs, overlayfs
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_files_is_no_event_and_writing_is() {
+    fn writing_causes_events_and_reading_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.txt");
         std::fs::write(&file, "x").unwrap();

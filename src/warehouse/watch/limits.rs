@@ -1,4 +1,4 @@
-//! What the kernel has no more of, in words, with the number that has to be raised.
+//! Messages about exhausted inotify limits, with the setting to raise.
 
 use std::io;
 use std::path::Path;
@@ -7,11 +7,11 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorCode};
 
-/// What a system is given that has too little: enough for a million folders.
+/// Suggested limits: watches for a million folders, and instances.
 const WATCHES: u64 = 1 << 20;
 const INSTANCES: u64 = 512;
 
-/// The name and the value of a limit of inotify: that of the user namespace may be lower than that of the machine.
+/// Returns name and value of an inotify limit: the one of the user namespace if it is lower than that of the machine.
 fn limit_of(what: &str) -> (String, u64) {
     let read = |path: String| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let machine = read(format!("/proc/sys/fs/inotify/max_user_{what}"));
@@ -22,7 +22,7 @@ fn limit_of(what: &str) -> (String, u64) {
     }
 }
 
-/// Why only some folders of a root are watched.
+/// Explains why only some folders of a root are watched.
 pub(super) fn of_folders(root: &Path, watched: usize, needed: usize) -> String {
     let (name, limit) = limit_of("watches");
     format!(
@@ -33,8 +33,8 @@ pub(super) fn of_folders(root: &Path, watched: usize, needed: usize) -> String {
     )
 }
 
-/// Why nothing is watched. The kernel says of watches that there is no space left, and of instances that too many files are
-/// open, which may be true: neither names what is used up.
+/// Explains why nothing is watched. The kernel reports "no space left" for watches and "too many open files" for instances,
+/// which may be true: neither names the limit.
 pub(super) fn refused(error: io::Error) -> Error {
     let (what, enough, or) = match Errno::from_io_error(&error) {
         Some(Errno::NOSPC) => ("watches", WATCHES, ""),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_up_is_named_and_not_taken_for_the_disk() {
+    fn exhausted_limit_is_named_not_disk_space() {
         for (errno, name) in [(Errno::NOSPC, "watches"), (Errno::MFILE, "instances")] {
             let error = refused(errno.into());
             assert!(error.message.contains(name) && !error.message.contains("space left"), "{error}");

@@ -1,13 +1,13 @@
-//! Events that were lost, and when to make up for them. Pure: time is handed in.
+//! Lost events, and when to rescan because of them. Pure: the time is a parameter.
 
 use std::time::{Duration, Instant};
 
 use crate::warehouse::watch::quiet::QUIET;
 
-/// The least time between two walks for lost events: a machine that loses them is busy as it is.
+/// Shortest time between two rescans for lost events: a machine that loses events is busy already.
 const SPACING: Duration = Duration::from_secs(10);
 
-/// Whether, and when, everything is to be walked.
+/// Whether, and when, a rescan is due.
 #[derive(Default)]
 pub(super) struct Losses {
     due: Option<Instant>,
@@ -17,24 +17,24 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Notes a loss. Losses that follow it before the walk are made up for by the same walk.
+    /// Records a loss. Further losses before the rescan are covered by it.
     pub(super) fn note(&mut self, now: Instant) {
         self.overflows += 1;
         let earliest = self.last.map_or(now, |last| last + SPACING);
         self.due.get_or_insert(earliest.max(now + QUIET));
     }
 
-    /// Says whether something has to be made up for.
+    /// Returns whether a rescan is pending.
     pub(super) fn is_open(&self) -> bool {
         self.due.is_some()
     }
 
-    /// Says once that it is time to walk.
+    /// Returns true once when the rescan is due.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         self.due.is_some_and(|due| due <= now) && self.take_now(now)
     }
 
-    /// Says once, whatever the time, that there is something to walk for: somebody waits.
+    /// Returns true once if a rescan is pending, whatever the time, because a caller waits.
     pub(super) fn take_now(&mut self, now: Instant) -> bool {
         let open = self.due.take().is_some();
         if open {
@@ -48,7 +48,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Loses events at these tenths of a second; gives the tenths at which everything is walked.
+    /// Loses events at these tenths of a second; checks the tenths of the rescans.
     fn check(lost: &[u64], expected: &[u64]) {
         let (mut losses, begin) = (Losses::default(), Instant::now());
         let walks = (0..400).filter(|tenth| {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_one_walk_and_walks_are_ten_seconds_apart() {
+    fn losses_rescan_once_per_burst_and_ten_seconds_apart() {
         check(&[0], &[5]);
         check(&[0, 1, 2, 3, 4], &[5]);
         check(&[0, 10, 20, 30], &[5, 105]);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_waits_does_not_wait_for_the_ten_seconds() {
+    fn take_now_ignores_rescan_interval() {
         let (mut losses, now) = (Losses::default(), Instant::now());
         assert!(!losses.take_now(now));
         losses.note(now);

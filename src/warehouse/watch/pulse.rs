@@ -1,8 +1,7 @@
-//! The proof that events still arrive, and that all before a moment have arrived.
+//! Heartbeat and barrier: proves that events still arrive, and that all events before a moment have arrived.
 //!
-//! A few bytes of memory are watched by the same queue as the folders. To change them is an event like any other, behind
-//! all that happened before: when it comes out at the other end, everything before it has. It touches no file of the user
-//! and no disk.
+//! The queue of the folders also watches a few bytes of memory. Changing them adds an event behind everything that happened
+//! before: when it arrives, all earlier events have arrived. This touches no user file and no disk.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,25 +13,25 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use tokio::sync::oneshot;
 
-/// Told when everything that happened before it was asked for has been handed on and taken up; dropped when it cannot be.
+/// Signalled when everything that happened before it is handed on and processed; dropped when that is impossible.
 pub type Barrier = oneshot::Sender<()>;
 
-/// The bytes, and who waits for them.
+/// The bytes, and the barriers that wait for their event.
 pub(super) struct Pulse {
     memory: OwnedFd,
     state: Mutex<State>,
-    /// Counts whatever the watching thread does, so that one who works for long is not taken for dead.
+    /// Counts the activity of the watching thread, so that a thread with long work does not count as dead.
     work: AtomicU64,
 }
 
 struct State {
-    /// Whether a change of the bytes is on its way. There is one at most: a second could not be told from it.
+    /// Whether an event of the bytes is on its way: at most one, because two could not be told apart.
     on_its_way: bool,
-    /// Who waits for that one.
+    /// Barriers that wait for the event on its way.
     aboard: Vec<Barrier>,
-    /// Who came later, and waits for the next.
+    /// Barriers that wait for the next event.
     waiting: Vec<Barrier>,
-    /// When the last one arrived.
+    /// When the last event arrived.
     felt: Instant,
 }
 
@@ -43,12 +42,12 @@ impl Pulse {
         Ok(Pulse { memory, state: Mutex::new(state), work: AtomicU64::new(0) })
     }
 
-    /// The path by which the bytes can be watched.
+    /// Returns the path by which the bytes can be watched.
     pub(super) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.memory.as_raw_fd()).into()
     }
 
-    /// Sends an event through the queue, for somebody or only to see whether it arrives.
+    /// Sends an event through the queue, for a barrier or only as a heartbeat.
     pub(super) fn beat(&self, barrier: Option<Barrier>) {
         let mut state = self.lock();
         state.waiting.extend(barrier);
@@ -57,7 +56,7 @@ impl Pulse {
         }
     }
 
-    /// The event has arrived: returns who waited for it.
+    /// Handles the arrival of the event; returns the barriers that waited for it.
     pub(super) fn felt(&self) -> Vec<Barrier> {
         let mut state = self.lock();
         state.felt = Instant::now();
@@ -69,8 +68,8 @@ impl Pulse {
         aboard
     }
 
-    /// Events were lost, perhaps the one on its way: returns everybody who waits. The caller has to watch the bytes anew, so
-    /// that the old event, should it still come, is not taken for a new one.
+    /// Handles lost events, perhaps also the one on its way; returns all barriers. The caller has to renew the watch of the
+    /// bytes, so that the old event, if it still arrives, is not taken for a new one.
     pub(super) fn lost(&self) -> Vec<Barrier> {
         let mut state = self.lock();
         state.on_its_way = false;
@@ -79,17 +78,17 @@ impl Pulse {
         all
     }
 
-    /// Notes that the watching thread did something.
+    /// Records activity of the watching thread.
     pub(super) fn worked(&self) {
         self.work.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes whenever the watching thread does something.
+    /// Returns the activity counter of the watching thread.
     pub(super) fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// How long ago the last event arrived.
+    /// Returns the time since the last event.
     pub(super) fn age(&self) -> Duration {
         self.lock().felt.elapsed()
     }
@@ -98,8 +97,8 @@ impl Pulse {
         state.on_its_way = true;
         let mut waiting = std::mem::take(&mut state.waiting);
         state.aboard.append(&mut waiting);
-        // Truncation to the length that it has is a change all the same. Should it fail, nothing arrives, and the watcher
-        // counts as dead.
+        // Truncation to the current length causes an event too. If it fails, nothing arrives, and the watcher counts as
+        // dead.
         let _failed = ftruncate(&self.memory, 0);
     }
 
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_an_event_is_on_its_way_waits_for_the_next() {
+    fn barrier_during_flight_waits_for_next_event() {
         let (kernel, pulse) = (Inotify::open().unwrap(), Pulse::new().unwrap());
         kernel.watch_link(&pulse.path()).unwrap();
         let (first, mut first_told) = oneshot::channel();
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn when_events_were_lost_nobody_is_forgotten() {
+    fn lost_events_return_all_barriers() {
         let pulse = Pulse::new().unwrap();
         pulse.beat(Some(oneshot::channel().0));
         pulse.beat(Some(oneshot::channel().0));

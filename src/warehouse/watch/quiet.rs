@@ -1,8 +1,8 @@
-//! Events until their place is quiet. Pure: time is handed in.
+//! Debouncer: holds events until their place is quiet. Pure: the time is a parameter.
 //!
-//! Only where something happened is kept, not what: what became of a place is for the disk to say. Renames are the
-//! exception, because nothing else tells that two places are one file; and whether somebody has a file open who has
-//! written to it, because half a file is not worth reading.
+//! It keeps only where something happened, not what: the disk tells that later. There are two exceptions. Renames are kept,
+//! because only they show that two places are one file. And it keeps whether a written file is still open, because half a
+//! file is not worth reading.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,35 +11,35 @@ use std::time::{Duration, Instant};
 /// A place has to be quiet for this long: editors write a file in several steps, and a result is due within 2 s.
 pub(super) const QUIET: Duration = Duration::from_millis(500);
 
-/// A file that was written to and not closed has to be quiet for this long: programs pause while they write.
+/// A written file that is not closed has to be quiet for this long: programs pause while they write.
 const QUIET_OPEN: Duration = Duration::from_secs(1);
 
-/// A place that is never quiet, such as a log, is looked at this often.
+/// A place that is never quiet, such as a log, is reported this often.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Places that wait.
+/// The waiting places.
 #[derive(Default)]
 pub(super) struct Quiet {
     places: HashMap<PathBuf, Seen>,
-    /// In the order in which they happened.
+    /// In the order of the events.
     renames: Vec<Rename>,
 }
 
 struct Seen {
     first: Instant,
     last: Instant,
-    /// Whether it was written to and not closed since.
+    /// Whether it was written and not closed since.
     open: bool,
 }
 
-/// What an event says of whoever writes to a file.
+/// What an event says about writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
     /// Nothing.
     Unknown,
-    /// It was written to, and there may be more to come.
+    /// It was written; more may follow.
     Open,
-    /// It was closed after it was written to.
+    /// It was closed after it was written.
     Closed,
 }
 
@@ -49,7 +49,7 @@ struct Rename {
     at: Instant,
 }
 
-/// What happened at a place that is quiet now. Paths are absolute.
+/// The event of a place that is quiet now. Paths are absolute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
     Renamed { from: PathBuf, to: PathBuf },
@@ -65,7 +65,7 @@ impl Quiet {
         self.places.len() + self.renames.len()
     }
 
-    /// Notes that something happened at a place.
+    /// Records an event at a place.
     pub(super) fn touch(&mut self, path: PathBuf, writing: Writing, now: Instant) {
         let seen = self.places.entry(path).or_insert(Seen { first: now, last: now, open: false });
         seen.last = now;
@@ -76,7 +76,7 @@ impl Quiet {
         }
     }
 
-    /// Notes that a file or folder moved: what waited at or below its old place waits at the new one.
+    /// Records that a file or folder moved: events at or below its old place move to the new one.
     pub(super) fn rename(&mut self, from: &Path, to: &Path, now: Instant) {
         self.places.remove(from);
         self.places.remove(to);
@@ -101,15 +101,15 @@ impl Quiet {
         if is_new {
             self.renames.push(Rename { from: from.into(), to: to.into(), at: now });
         } else {
-            // What the earlier rename had put there may have covered another file, which is told of by its place alone.
+            // The target of the earlier rename may have replaced another file, which only its place can report.
             self.touch(from.into(), Writing::Unknown, now);
         }
         let back: Vec<PathBuf> = self.renames.extract_if(.., |it| it.from == it.to).map(|it| it.to).collect();
         back.into_iter().for_each(|it| self.touch(it, Writing::Unknown, now));
     }
 
-    /// Puts folders in the place of what waits in them, the deepest first, until at most `most` places wait. A root stands
-    /// for itself: whoever deletes a tree is to be believed, and a root that is gone is not.
+    /// Replaces waiting places by their folders, the deepest first, until at most `most` places wait. Roots are never
+    /// merged into their parents: a deleted tree is plausible, a deleted root is not.
     pub(super) fn gather(&mut self, roots: &[PathBuf], most: usize, now: Instant) {
         if self.renames.len() > most {
             let renamed: Vec<PathBuf> = self.renames.drain(..).flat_map(|it| [it.from, it.to]).collect();
@@ -128,7 +128,7 @@ impl Quiet {
         }
     }
 
-    /// Takes out what is quiet: renames first, parents before what lies below them.
+    /// Removes and returns what is quiet: renames first, then places, parents before what lies below them.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Happening> {
         let is_quiet = |last: Instant, limit: Duration| now.saturating_duration_since(last) >= limit;
         let renames = self.renames.extract_if(.., |it| is_quiet(it.at, QUIET)).collect();
@@ -138,7 +138,7 @@ impl Quiet {
         in_order(renames, places.map(|it| it.0).collect())
     }
 
-    /// Takes out everything, quiet or not: somebody waits for it.
+    /// Removes and returns everything, quiet or not, for a barrier.
     pub(super) fn all(&mut self) -> Vec<Happening> {
         let renames = std::mem::take(&mut self.renames);
         in_order(renames, self.places.drain().map(|it| it.0).collect())
@@ -151,13 +151,13 @@ fn in_order(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<Happening> {
     renames.chain(places.into_iter().map(Happening::Touched)).collect()
 }
 
-/// Whether a path is `folder` or lies below it. Thousands that move at once are compared with each other, and most differ in
-/// some byte: that is seen without taking them apart.
+/// Returns whether a path is `folder` or lies below it. Thousands of moves are compared with each other; comparing bytes
+/// first rejects most of them without splitting them into components.
 fn is_within(path: &Path, folder: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().starts_with(folder.as_os_str().as_encoded_bytes()) && path.starts_with(folder)
 }
 
-/// Where a path at or below `from` is after the move.
+/// Returns the path of a file at or below `from` after the move; `None` for other paths.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let rest = is_within(path, from).then(|| path.strip_prefix(from).ok())??;
     Some(if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) })
@@ -167,7 +167,7 @@ fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Plays `events` ("a" is touched, "a>b" is a rename), 10 ms apart, and gives what is due when all is quiet.
+    /// Plays `events` ("a" is touched, "a>b" is a rename), 10 ms apart, and checks what is due when all is quiet.
     fn check(events: &[&str], expected: &[&str]) {
         let (mut quiet, begin) = (Quiet::default(), Instant::now());
         for (number, event) in events.iter().enumerate() {
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn each_place_is_told_once_and_renames_come_first() {
+    fn each_place_is_reported_once_after_renames() {
         check(&["b", "a", "b", "b"], &["a", "b"]);
         check(&["x", "a", "b", "a>b"], &["a>b", "x"]);
         check(&["a>b", "b"], &["a>b", "b"]);
     }
 
     #[test]
-    fn what_happened_before_a_rename_is_told_of_the_new_place() {
+    fn events_before_rename_move_to_new_place() {
         check(&["d", "d/x", "d.txt", "d>e"], &["d>e", "d.txt", "e/x"]);
         check(&["a>b", "b>c"], &["a>c", "b"]);
         check(&["a>b", "b>a"], &["a", "b"]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_never_quiet_is_told_from_time_to_time() {
+    fn busy_place_is_reported_periodically() {
         let (mut quiet, begin) = (Quiet::default(), Instant::now());
         let mut told = 0;
         for tenths in 0..200 {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_written_to_with_pauses_is_told_when_it_is_closed_or_left_alone_for_longer() {
+    fn open_file_is_reported_on_close_or_longer_quiet() {
         let check = |events: &[(u64, Writing)], expected: u64| {
             let (mut quiet, begin) = (Quiet::default(), Instant::now());
             let told = (0..100).find(|tenth| {
@@ -231,7 +231,7 @@ mod tests {
             assert_eq!(told, Some(expected), "{events:?}");
         };
         let (open, closed) = (Writing::Open, Writing::Closed);
-        // Cut to nothing, then written with pauses of 0.8 s: none of them is the end.
+        // Truncated, then written with pauses of 0.8 s: none of these is the end.
         check(&[(0, open), (8, open), (16, open), (17, closed)], 22);
         check(&[(0, open)], 10);
         check(&[(0, Writing::Unknown)], 5);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_waits_gets_everything_at_once() {
+    fn all_returns_everything_at_once() {
         let (mut quiet, now) = (Quiet::default(), Instant::now());
         quiet.touch("b".into(), Writing::Open, now);
         quiet.rename(Path::new("c"), Path::new("d"), now);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_places_become_the_folders_that_they_lie_in_and_in_the_end_their_root() {
+    fn too_many_places_merge_into_folders() {
         let check = |most: usize, expected: &[&str]| {
             let (mut quiet, now) = (Quiet::default(), Instant::now());
             (0..100).for_each(|it| quiet.touch(format!("/a/deep/er/{it}").into(), Writing::Unknown, now));
@@ -262,7 +262,7 @@ mod tests {
                 .filter_map(|it| if let Happening::Touched(path) = it { path.to_str() } else { None })
                 .collect();
             assert_eq!(touched, expected);
-            assert_eq!(due.len() - touched.len(), if most < 2 { 0 } else { 2 }, "renames are kept while they are few");
+            assert_eq!(due.len() - touched.len(), if most < 2 { 0 } else { 2 }, "few renames are kept");
         };
         check(10, &["/a/0", "/a/1", "/a/2", "/a/deep/er"]);
         check(1, &["/a"]);

@@ -1,4 +1,4 @@
-//! A place of a watched root, as it is now, in terms of changes.
+//! Turns places in a watched root into changes, from the current state of the disk.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use crate::warehouse::Rules;
 use crate::warehouse::visible::Visible;
 use crate::warehouse::watch::{Change, ChangeKind};
 
-/// A root and what is visible of it.
+/// A root with the rules of what is visible in it.
 pub(super) struct WatchedRoot {
     pub(super) id: RootId,
     pub(super) path: PathBuf,
     rules: Rules,
     matcher: Visible,
-    /// Device and number of the folder itself: another may take its place.
+    /// Device and inode of the folder, to detect its replacement.
     identity: Option<(u64, u64)>,
     /// Whether an ignore file changed since [`WatchedRoot::take_new_rules`].
     new_rules: bool,
@@ -28,7 +28,7 @@ impl WatchedRoot {
         Ok(WatchedRoot { id, path: path.into(), rules: rules.clone(), matcher, identity, new_rules: false })
     }
 
-    /// Says whether it is still the folder that it was when watching it began.
+    /// Returns whether it is still the folder at which watching began.
     pub(super) fn is_same(&self, path: &Path) -> bool {
         self.path == path && self.identity.is_some() && self.identity == identity(path)
     }
@@ -39,18 +39,18 @@ impl WatchedRoot {
         if excluded {
             return false;
         }
-        // Of a path that is gone the type is unknown; as a file it matches fewer rules, and to tell of the end of an
-        // ignored folder does no harm.
+        // The type of a deleted path is unknown. As a file it matches fewer rules; reporting the end of an ignored folder
+        // does no harm.
         let is_dir = self.path.join(relative).symlink_metadata().is_ok_and(|it| it.is_dir());
         !self.matcher.hides(relative, is_dir)
     }
 
-    /// Gives the root's number once after its ignore rules changed: other folders are visible then.
+    /// Returns the root's id once after its ignore rules changed, since other folders are visible then.
     pub(super) fn take_new_rules(&mut self) -> Option<RootId> {
         std::mem::take(&mut self.new_rules).then_some(self.id)
     }
 
-    /// Reloads the ignore files when one of them changed; says whether it did.
+    /// Reloads the ignore files when one of them changed; returns whether it did.
     fn rules_changed(&mut self, relative: &Path) -> bool {
         if !relative.file_name().is_some_and(Rules::is_ignore_file) {
             return false;
@@ -86,10 +86,10 @@ impl WatchedRoot {
         }
     }
 
-    /// What is true of a path now. The events of an editor that saves by renaming over the old file begin with a removal.
+    /// Returns the changes of a path as it is now. A save by rename begins with a removal event.
     fn touched(&mut self, relative: PathBuf) -> Vec<ChangeKind> {
         if relative.as_os_str().is_empty() || self.rules_changed(&relative) {
-            // Of the root itself only a walk can tell what is left of it.
+            // The changes of the root itself can only be found by a walk.
             vec![ChangeKind::Rescan]
         } else if !self.is_visible(&relative) {
             Vec::new()
@@ -105,7 +105,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|it| (it.dev(), it.ino()))
 }
 
-/// Says what became of a place, or of the two places of a rename. Paths are absolute.
+/// Returns the changes at a place, or at the two places of a rename. Paths are absolute.
 pub(super) fn changes_at(roots: &mut [WatchedRoot], place: &Path, target: Option<&Path>) -> Vec<Change> {
     let Some((root, relative)) = locate(roots, place) else {
         return target.map(|it| changes_at(roots, it, None)).unwrap_or_default();

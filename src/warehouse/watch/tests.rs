@@ -10,7 +10,7 @@ use super::inotify::{Descriptor, Event, Kernel, Refusal};
 use super::*;
 use crate::warehouse::walk::tests::config;
 
-/// A result is due within 2 s of a change; the machine may be busy with other tests, so that only the average counts.
+/// A change must be reported within 2 s. The machine may be busy with other tests, so tests wait for twice as long.
 const DUE: Duration = Duration::from_secs(2);
 
 struct Scene {
@@ -38,7 +38,7 @@ impl Scene {
         self.dir.path().join(relative)
     }
 
-    /// Waits until `kind` has come, at most twice as long as it is due.
+    /// Waits until `kind` has been reported, at most twice as long as it is due.
     fn expect(&mut self, kind: &ChangeKind) {
         let end = Instant::now() + 2 * DUE;
         while !self.seen.contains(kind) {
@@ -55,7 +55,7 @@ impl Scene {
         batch.barriers.into_iter().for_each(|it| it.send(()).unwrap());
     }
 
-    /// Waits until all that happened before has come; gives what came since the last time.
+    /// Waits until everything that happened before is reported; returns the changes since the last call.
     fn reach(&mut self) -> Vec<ChangeKind> {
         let (barrier, mut reached) = oneshot::channel();
         self.watcher.reach(barrier);
@@ -76,7 +76,7 @@ impl Scene {
 }
 
 #[test]
-fn create_modify_rename_and_delete_are_seen_in_time() {
+fn create_modify_rename_and_delete_are_reported_in_time() {
     let mut scene = Scene::new(&["old.txt", "move.txt", "gone.txt"]);
     let start = Instant::now();
     fs::write(scene.path("new.txt"), "x").unwrap();
@@ -92,7 +92,7 @@ fn create_modify_rename_and_delete_are_seen_in_time() {
 }
 
 #[test]
-fn files_of_new_nested_folders_lie_below_a_touched_folder_or_are_touched() {
+fn new_nested_folders_and_their_files_are_reported() {
     let mut scene = Scene::new(&["a.txt"]);
     fs::create_dir_all(scene.path("n/e/s/t")).unwrap();
     fs::write(scene.path("n/e/s/t/early.txt"), "x").unwrap();
@@ -102,7 +102,7 @@ fn files_of_new_nested_folders_lie_below_a_touched_folder_or_are_touched() {
 }
 
 #[test]
-fn a_renamed_folder_is_one_rename_and_is_still_watched() {
+fn renamed_folder_is_one_rename_and_stays_watched() {
     let mut scene = Scene::new(&["d/a.txt", "d/b.txt"]);
     fs::rename(scene.path("d"), scene.path("e")).unwrap();
     scene.expect(&ChangeKind::Renamed { from: "d".into(), to: "e".into() });
@@ -112,7 +112,7 @@ fn a_renamed_folder_is_one_rename_and_is_still_watched() {
 }
 
 #[test]
-fn a_file_saved_by_renaming_over_it_is_touched_and_never_removed() {
+fn save_by_rename_is_touched_and_never_removed() {
     let mut scene = Scene::new(&["doc.txt"]);
     fs::write(scene.path(".doc.swp"), "new text").unwrap();
     fs::rename(scene.path(".doc.swp"), scene.path("doc.txt")).unwrap();
@@ -121,7 +121,7 @@ fn a_file_saved_by_renaming_over_it_is_touched_and_never_removed() {
 }
 
 #[test]
-fn ignored_paths_are_silent_and_a_changed_ignore_file_is_a_rescan() {
+fn ignored_paths_are_silent_and_rule_change_rescans() {
     let mut scene = Scene::new(&["a.txt", "skip/b.txt"]);
     fs::write(scene.path(".gitignore"), "skip/\n").unwrap();
     scene.expect(&ChangeKind::Rescan);
@@ -139,7 +139,7 @@ fn ignored_paths_are_silent_and_a_changed_ignore_file_is_a_rescan() {
 }
 
 #[test]
-fn a_folder_that_moves_out_is_removed_and_a_root_can_be_let_go() {
+fn folder_moved_out_is_removed() {
     let mut scene = Scene::new(&["d/a.txt"]);
     let elsewhere = tempfile::tempdir().unwrap();
     fs::rename(scene.path("d"), elsewhere.path().join("d")).unwrap();
@@ -150,7 +150,7 @@ fn a_folder_that_moves_out_is_removed_and_a_root_can_be_let_go() {
 }
 
 #[test]
-fn a_folder_that_was_a_root_of_its_own_is_still_watched_by_the_one_above_it_when_it_is_let_go() {
+fn removed_nested_root_stays_watched_by_parent() {
     let mut scene = Scene::new(&["child/deep/a.txt"]);
     scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
     scene.watcher.remove(8);
@@ -160,7 +160,7 @@ fn a_folder_that_was_a_root_of_its_own_is_still_watched_by_the_one_above_it_when
 }
 
 #[test]
-fn a_folder_that_moves_in_is_watched_with_all_below_it() {
+fn folder_moved_in_is_watched_recursively() {
     let mut scene = Scene::new(&["a.txt"]);
     let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
     fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
@@ -179,7 +179,7 @@ fn a_folder_that_moves_in_is_watched_with_all_below_it() {
 }
 
 #[test]
-fn a_folder_that_is_no_longer_ignored_is_watched() {
+fn folder_no_longer_ignored_is_watched() {
     let mut scene = Scene::new(&[".vicignore", "skip/deep/b.txt"]);
     fs::write(scene.path(".vicignore"), "skip/").unwrap();
     scene.expect(&ChangeKind::Rescan);
@@ -191,7 +191,7 @@ fn a_folder_that_is_no_longer_ignored_is_watched() {
 }
 
 #[test]
-fn a_barrier_comes_after_all_that_happened_before_it_quiet_or_not() {
+fn barrier_follows_all_earlier_changes() {
     let mut scene = Scene::new(&["d/a.txt", "b.txt", "c.txt"]);
     for round in 0..20 {
         fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
@@ -209,7 +209,7 @@ fn a_barrier_comes_after_all_that_happened_before_it_quiet_or_not() {
 }
 
 #[test]
-fn reading_the_whole_tree_is_no_news() {
+fn reading_files_causes_no_changes() {
     let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
     let mut scene = Scene::new(&files.iter().map(String::as_str).collect::<Vec<_>>());
     for _ in 0..3 {
@@ -220,7 +220,7 @@ fn reading_the_whole_tree_is_no_news() {
 }
 
 #[test]
-fn a_heartbeat_is_felt_while_the_watcher_lives_and_not_after_it_has_died() {
+fn heartbeat_stops_when_watcher_dies() {
     let scene = Scene::new(&["a.txt"]);
     let beats = |watcher: &Watcher| {
         let before = watcher.work();
@@ -241,7 +241,7 @@ fn a_heartbeat_is_felt_while_the_watcher_lives_and_not_after_it_has_died() {
 }
 
 #[test]
-fn another_folder_in_the_place_of_the_root_is_watched_when_it_is_added_again() {
+fn replaced_root_is_watched_after_readding() {
     let mut scene = Scene::new(&["files/a.txt"]);
     let root = scene.path("files");
     scene.watcher.add(7, &root, &Arc::default()).unwrap();
@@ -256,7 +256,7 @@ fn another_folder_in_the_place_of_the_root_is_watched_when_it_is_added_again() {
     assert!(!scene.reach().contains(&ChangeKind::Touched("a.txt".into())));
 }
 
-/// An operating system that refuses some folders.
+/// A kernel that refuses some folders.
 #[derive(Default)]
 struct Fake {
     watched: BTreeMap<PathBuf, Descriptor>,
@@ -294,7 +294,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Folders below a root that is to be added; the system refuses `denied` and gives `limit` watches.
+    /// Creates folders below a root that is not added yet; the kernel refuses `denied` and grants `limit` watches.
     fn new(folders: &[&str], denied: &[&str], limit: usize) -> Machine {
         let dir = tempfile::tempdir().unwrap();
         folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
@@ -313,14 +313,14 @@ impl Machine {
         self.engine.add(7, &path)
     }
 
-    /// Plays an event of an entry of a watched folder; without a name, of the folder itself.
+    /// Simulates an event for an entry of a watched folder; without a name, for the folder itself.
     fn happened(&mut self, what: ReadFlags, folder: &str, name: Option<&str>) {
         let folder = self.dir.path().join(folder);
         let watch = self.kernel().watched.iter().find(|it| *it.0 == folder).map_or(-1, |it| *it.1);
         self.engine.take(Message::Event(Event { watch, what, cookie: 0, name: name.map(Into::into) }));
     }
 
-    /// Compares what is watched, and whether that is all.
+    /// Compares the watched folders, and whether these are all.
     fn check(&self, expected: &[&str], whole: bool) {
         let kernel = self.engine.folders.kernel();
         let relative = |it: &PathBuf| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap().to_string();
@@ -339,13 +339,13 @@ impl Machine {
 }
 
 #[test]
-fn a_folder_that_may_not_be_read_leaves_the_rest_watched_and_is_taken_up_when_it_may() {
+fn denied_folder_is_watched_once_readable() {
     let mut machine = Machine::new(&["a/b", "c", "locked/d"], &["locked"], 99);
     machine.add().unwrap();
-    // The listing is the super-user's here, so that it goes on below the folder; a user's would not.
+    // The listing runs as super-user here, so it goes on below the folder; for other users it would not.
     machine.check(&["", "a", "a/b", "c", "locked/d"], false);
-    assert_eq!(machine.problem(), None, "the walk says so");
-    assert!(!machine.engine.shared.states()[&7].ended, "nobody has to look for the root every few seconds");
+    assert_eq!(machine.problem(), None, "the walk reports it");
+    assert!(!machine.engine.shared.states()[&7].ended, "the root itself is still watched");
     machine.kernel().denied.clear();
     machine.happened(ReadFlags::ATTRIB | ReadFlags::ISDIR, "", Some("locked"));
     machine.check(&["", "a", "a/b", "c", "locked", "locked/d"], true);
@@ -353,7 +353,7 @@ fn a_folder_that_may_not_be_read_leaves_the_rest_watched_and_is_taken_up_when_it
 }
 
 #[test]
-fn a_root_that_may_not_be_read_is_a_problem_of_its_own() {
+fn denied_root_is_a_problem() {
     let mut machine = Machine::new(&[], &[""], 99);
     let problem = machine.add().unwrap_err().0;
     assert!(
@@ -366,7 +366,7 @@ fn a_root_that_may_not_be_read_is_a_problem_of_its_own() {
 }
 
 #[test]
-fn at_the_limit_what_is_watched_stays_and_the_rest_comes_when_there_is_room() {
+fn watch_limit_keeps_watches_and_adds_rest_later() {
     let mut machine = Machine::new(&["a", "b", "c", "d"], &[], 3);
     machine.add().unwrap();
     assert_eq!(machine.engine.folders.kernel().watched.len(), 3);
@@ -374,7 +374,7 @@ fn at_the_limit_what_is_watched_stays_and_the_rest_comes_when_there_is_room() {
     for part in ["only 3 of 5 folders", "watch limit", "max_", "sysctl"] {
         assert!(problem.contains(part), "{problem}");
     }
-    assert!(!problem.contains("space"), "it is no full disk: {problem}");
+    assert!(!problem.contains("space"), "it is not a full disk: {problem}");
     machine.kernel().limit = 99;
     machine.add().unwrap();
     machine.check(&["", "a", "b", "c", "d"], true);
@@ -382,7 +382,7 @@ fn at_the_limit_what_is_watched_stays_and_the_rest_comes_when_there_is_room() {
 }
 
 #[test]
-fn a_file_system_of_other_machines_is_watched_but_never_trusted() {
+fn remote_file_system_is_watched_but_not_trusted() {
     let mut machine = Machine::new(&["a", "share/b"], &[], 99);
     machine.kernel().remote = Some(machine.dir.path().join("share"));
     machine.add().unwrap();
@@ -393,7 +393,7 @@ fn a_file_system_of_other_machines_is_watched_but_never_trusted() {
 }
 
 #[test]
-fn ignored_folders_take_no_watch() {
+fn ignored_folders_use_no_watch() {
     let mut machine = Machine::new(&["a", "node_modules/x", ".git/objects", ".hidden"], &[], 99);
     fs::write(machine.dir.path().join(".ignore"), "node_modules/").unwrap();
     machine.add().unwrap();
@@ -403,7 +403,7 @@ fn ignored_folders_take_no_watch() {
 }
 
 #[test]
-fn lost_events_make_the_watches_anew_and_are_one_rescan_of_every_root() {
+fn lost_events_renew_watches_and_rescan_once() {
     let mut machine = Machine::new(&["old"], &[], 99);
     machine.add().unwrap();
     fs::rename(machine.dir.path().join("old"), machine.dir.path().join("new")).unwrap();
@@ -415,7 +415,7 @@ fn lost_events_make_the_watches_anew_and_are_one_rescan_of_every_root() {
     assert_eq!(machine.due(), []);
     let counts = *machine.engine.shared.counts();
     assert_eq!((counts.overflows, counts.rescans), (3, 1));
-    // Right after it, another loss waits for its turn.
+    // A loss right after a rescan waits until the next one is due.
     machine.engine.lose(now);
     assert_eq!(machine.due(), []);
     let later = Instant::now() + Duration::from_secs(15);
@@ -423,7 +423,7 @@ fn lost_events_make_the_watches_anew_and_are_one_rescan_of_every_root() {
 }
 
 #[test]
-fn somebody_who_waits_for_a_barrier_gets_the_rescan_for_lost_events_at_once() {
+fn barrier_triggers_pending_rescan_at_once() {
     let mut machine = Machine::new(&[], &[], 99);
     machine.add().unwrap();
     let now = Instant::now();
@@ -433,7 +433,7 @@ fn somebody_who_waits_for_a_barrier_gets_the_rescan_for_lost_events_at_once() {
 }
 
 #[test]
-fn a_root_that_went_away_is_watched_again_when_it_is_added_again() {
+fn deleted_root_is_watched_after_readding() {
     let mut machine = Machine::new(&["a"], &[], 99);
     machine.add().unwrap();
     machine.happened(ReadFlags::DELETE_SELF, "", None);
@@ -445,7 +445,7 @@ fn a_root_that_went_away_is_watched_again_when_it_is_added_again() {
 }
 
 #[test]
-fn a_moved_folder_that_tells_of_itself_by_its_old_name_is_no_news() {
+fn move_self_event_causes_no_change() {
     let mut machine = Machine::new(&["a"], &[], 99);
     machine.add().unwrap();
     machine.happened(ReadFlags::MOVE_SELF, "a", None);
@@ -453,7 +453,7 @@ fn a_moved_folder_that_tells_of_itself_by_its_old_name_is_no_news() {
 }
 
 #[test]
-fn what_a_mount_covered_is_watched_again_when_it_is_unmounted() {
+fn folder_below_mount_is_watched_after_unmount() {
     let mut machine = Machine::new(&["m/below"], &[], 99);
     machine.add().unwrap();
     machine.happened(ReadFlags::UNMOUNT, "m", None);

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vic::contract::registry::{EXAMPLES, request_of};
+use vic::verbs::{EXAMPLES, request_of};
 
 use super::mutants::{Dice, FEW, mutate, seed, setting};
 use super::queries::{garbled, twist};
@@ -265,7 +265,7 @@ fn messages_of_any_kind_are_answered_or_refused_over_http() {
 fn messages_of_any_kind_over_standard_input_end_nothing() {
     let mut world = world();
     let pid = world.pid();
-    let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+    let mut command = world.command(crate::harness::vic_program());
     command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = command.spawn().unwrap();
     let (mut input, output) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());

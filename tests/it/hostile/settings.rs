@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vic::config::{Config, WalkConfig};
+use vic::data_dir::keys::{self, Right};
 use vic::error::ErrorCode;
 use vic::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
-use vic::serve::keys::{self, Right};
 use vic::warehouse::{Leash, Rules, walk};
 
 use super::mutants::{Dice, FEW, mutate, seed, setting};

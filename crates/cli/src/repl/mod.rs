@@ -13,19 +13,19 @@ use console::Term;
 use crate::output::{self, Printer};
 use crate::text::visible;
 use crate::{Cli, Command, dispatch};
+use line::{History, Line, Typed};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
-use line::{History, Line, Typed};
 
 /// What stands before a line.
 const PROMPT: &str = "vic> ";
 
 /// Arguments of `vic repl`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Reads lines until the end.
-pub async fn run(_args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(_args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match std::io::stdin().is_terminal() {
         true => edited(config, printer).await,
         false => piped(config, printer).await,

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::data_dir::lock;
-use crate::data_dir::directory;
+use crate::data_dir::{directory, lock};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// How long a live daemon may take to answer. It first loads a model, repairs the store and loads the index, which takes
@@ -48,7 +47,7 @@ pub fn tell_waits(listener: fn(&str)) {
 }
 
 /// See [`Client::connect_or_start`].
-pub async fn connect_or_start(config: &Config) -> Result<Client> {
+pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
     let client = match Client::connect(config).await {
         Err(error) if error.code == ErrorCode::Unavailable => None,
         connected => Some(connected?),
@@ -163,8 +162,7 @@ impl<'a> Start<'a> {
         self.told = true;
         let Some(listener) = LISTENER.get() else { return };
         let own = self.child.as_ref().filter(|_| self.exited.is_none()).map(Child::id);
-        let process =
-            own.or_else(|| lock::holder(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let process = own.or_else(|| lock::holder(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         listener(&format!(
             "waiting for vicd{process} to open the index, which takes minutes if it is large; its log is `{}`",
             self.config.log_path().display()
@@ -299,7 +297,7 @@ fn tail(path: &Path, start: u64) -> io::Result<String> {
 }
 
 /// Explains a failed connection.
-pub fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
+pub(crate) fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
     let kind = std::iter::successors(Some(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<io::Error>())
         .map(io::Error::kind);

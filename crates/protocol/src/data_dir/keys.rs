@@ -1,7 +1,7 @@
-//! Keys of the TCP port: the owner's, in a file of its own, and a table of further ones, each for some folders.
+//! Keys of the TCP port: the owner's key in its own file, and a table (`keys.json`) of further keys, each for some folders.
 //!
-//! A key is 256 random bits. Of those in the table only the hash is kept: they are shown once, when they are made. The
-//! table is read again when it has changed, so that a key holds from the moment it is added until it is revoked.
+//! A key is 256 random bits. The key table stores only hashes; a key is shown once, when it is created. The server rereads
+//! the key table when it changes, so adding and revoking take effect at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -16,20 +16,19 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{Holder, Scope};
 
-/// Bytes of a key: 256 bits.
+/// Size of a key in bytes: 256 bits.
 const KEY_BYTES: usize = 32;
 
-/// Shortest key that is taken from the file, as one that was cut or emptied is none, and that opens what other machines
-/// reach, where a shorter one could be guessed.
+/// Minimum length of an owner's key. It rejects truncated or empty files, and keys that other machines could guess.
 pub const MIN_KEY_CHARS: usize = 32;
 
-/// Longest name of a key.
+/// Maximum length of a key's name.
 const MAX_NAME: usize = 64;
 
-/// Most keys of the table: every one is compared on every request.
+/// Maximum number of keys in the key table: every request is compared with each of them.
 const MAX_KEYS: usize = 1_000;
 
-/// What the holder of a key may do, each including those before.
+/// Rights of a key. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
@@ -37,60 +36,64 @@ pub enum Right {
     Read,
     /// Start and cancel jobs.
     Index,
-    /// Everything: change roots, end the daemon. Not for keys of the table.
+    /// Everything else: change roots, stop the daemon. Not for keys in the key table.
     Own,
-    /// Also name a program to run: for this user on this machine, who can run programs anyway. Not for any key.
+    /// Also run a program by name. Only for the user on the Unix socket, who can run programs anyway; not for any key.
     Local,
 }
 
-/// What a caller may see and do.
+/// Scope and right of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// Files that the caller may see.
     pub scope: Scope,
+    /// Calls that the caller may make.
     pub right: Right,
+    /// Identity of the caller.
     pub holder: Holder,
 }
 
 impl Grant {
-    /// Everything that a key can open.
+    /// Returns the grant of the owner's key.
     pub fn owner() -> Grant {
         Grant { scope: Scope::All, right: Right::Own, holder: Holder::Owner }
     }
 
-    /// Everything, for programs of this user on the Unix socket.
+    /// Returns the grant of programs of the same user on the Unix socket.
     pub fn local() -> Grant {
         Grant { scope: Scope::All, right: Right::Local, holder: Holder::Owner }
     }
 }
 
-/// One key of the table.
+/// One key in the key table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyEntry {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// BLAKE3 of the key, in hex.
     pub hash: String,
-    /// The folders that its holder may know of.
+    /// The folders it gives access to.
     pub roots: Vec<PathBuf>,
-    /// What its holder may do.
+    /// Its right.
     pub right: Right,
-    /// When it was made, milliseconds since the epoch.
+    /// Creation time, milliseconds since the epoch.
     pub created_ms: i64,
 }
 
 impl KeyEntry {
+    /// Returns what the key grants.
     pub fn grant(&self) -> Grant {
         let scope = Scope::Folders(self.roots.clone().into());
-        // By its hash and not by its name: a name that was revoked may be given again.
+        // Identified by hash, because the name of a revoked key may be reused.
         Grant { scope, right: self.right.min(Right::Index), holder: Holder::Key(self.hash.as_str().into()) }
     }
 }
 
-/// Returns the owner's key out of its file, which is made when there is none.
+/// Returns the owner's key from its file, and creates the file if it is missing.
 ///
 /// # Errors
-/// The file cannot be read or made, is a link, or holds no key.
+/// When the file cannot be read or created, is a symbolic link, or holds no key.
 pub fn own_key(path: &Path) -> Result<String> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let found = match path.symlink_metadata() {
@@ -104,50 +107,50 @@ pub fn own_key(path: &Path) -> Result<String> {
     };
     if !found.is_file() {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no plain file", path.display()))
-            .hint("move it aside; a key is made at the next start"));
+            .hint("move it aside; a new key is created at the next start"));
     }
     if found.mode() & 0o077 != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)?;
-        tracing::warn!("others could read the key file; it is protected again, but who read it has the key");
+        tracing::warn!("the key file was readable by other users; its mode is fixed, but the key may be known to them");
     }
     read_own(path)
 }
 
-/// The owner's key as its file has it.
+/// Reads the owner's key from its file.
 ///
 /// # Errors
-/// The file cannot be read or holds no key.
+/// When the file cannot be read or holds no key.
 pub fn read_own(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).at("read", path)?;
     let key = String::from_utf8_lossy(&bytes).trim().to_string();
     if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` holds no key", path.display()))
-            .hint("move it aside; another key is made at the next start"));
+            .hint("move it aside; a new key is created at the next start"));
     }
     Ok(key)
 }
 
-/// Returns the keys of the table.
+/// Returns the keys in the key table.
 ///
 /// # Errors
-/// The table cannot be read or understood.
+/// When the file cannot be read or parsed.
 pub fn list(config: &Config) -> Result<Vec<KeyEntry>> {
     read(&config.keys_path())
 }
 
-/// Adds a key to the table and returns it: it is shown nowhere else.
+/// Adds a key to the key table and returns it. It cannot be shown again.
 ///
 /// # Errors
-/// The name is taken or none, a folder does not exist, or the table cannot be written.
+/// When the name is taken or invalid, a folder does not exist, or the file cannot be written.
 pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Result<String> {
     let fits = |it: char| it.is_alphanumeric() || "-_.@".contains(it);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(fits) {
-        return Err(Error::invalid(format!("`{name}` is no name for a key"))
+        return Err(Error::invalid(format!("`{name}` is not a valid key name"))
             .field("name")
             .hint(format!("use at most {MAX_NAME} letters, digits and any of `-_.@`")));
     }
     if folders.is_empty() {
-        return Err(Error::invalid("a key without a folder opens nothing").field("roots"));
+        return Err(Error::invalid("a key needs at least one folder").field("roots"));
     }
     let mut roots = Vec::new();
     for folder in folders {
@@ -163,7 +166,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
     change(config, |keys| {
         if keys.iter().any(|it| it.name == name) {
             return Err(Error::new(ErrorCode::FailedPrecondition, format!("there is a key `{name}` already"))
-                .hint(format!("`vic keys revoke {name}` takes it away")));
+                .hint(format!("`vic keys revoke {name}` removes it")));
         }
         if keys.len() >= MAX_KEYS {
             return Err(Error::new(ErrorCode::ResourceExhausted, format!("there are {MAX_KEYS} keys already")));
@@ -174,10 +177,10 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
     Ok(key)
 }
 
-/// Takes a key out of the table; it opens nothing from then on.
+/// Removes a key from the key table; it is invalid from then on.
 ///
 /// # Errors
-/// There is none of that name, or the table cannot be written.
+/// When there is no key with this name, or the file cannot be written.
 pub fn revoke(config: &Config, name: &str) -> Result<()> {
     change(config, |keys| {
         let before = keys.len();
@@ -189,7 +192,7 @@ pub fn revoke(config: &Config, name: &str) -> Result<()> {
     })
 }
 
-/// Changes the table, one process at a time.
+/// Updates the key table under a file lock.
 fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
     let path = config.keys_path();
     let lock_path = path.with_extension("lock");
@@ -200,6 +203,10 @@ fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>
     replace(&path, &serde_json::to_vec_pretty(&keys).map_err(Error::internal)?)
 }
 
+/// Reads the key table; one that is missing is empty.
+///
+/// # Errors
+/// The file cannot be read or understood.
 pub fn read(path: &Path) -> Result<Vec<KeyEntry>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
@@ -208,17 +215,17 @@ pub fn read(path: &Path) -> Result<Vec<KeyEntry>> {
     };
     let wrong = |what: String| {
         Error::new(ErrorCode::DataLoss, format!("cannot understand `{}`: {what}", path.display()))
-            .hint("mend it, or move it aside and add the keys again")
+            .hint("fix it, or move it aside and add the keys again")
     };
     let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    // Elsewhere no folder in particular may mean every one.
+    // Elsewhere, an empty list of folders may mean all files, so reject it here.
     match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
-        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without its whole path", key.name))),
+        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without an absolute path", key.name))),
         None => Ok(keys),
     }
 }
 
-/// Writes a file that only its owner may read: all of it or nothing, also when the power goes.
+/// Writes a file readable by its owner only. Atomic and durable: after a crash it is old or new.
 fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new().prefix(".vic-key").tempfile_in(folder).at("write to", folder)?;
@@ -246,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_key_is_made_once_has_256_bits_and_is_for_its_owner_alone() {
+    fn owner_key_is_created_once_with_private_mode() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let key = own_key(&path).unwrap();
@@ -257,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_that_others_may_read_is_protected_again() {
+    fn key_file_mode_is_restored_to_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         own_key(&path).unwrap();
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_key_and_a_link_are_refused_with_the_path() {
+    fn invalid_or_linked_key_file_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let [empty, garbage, link] = ["empty", "garbage", "link"].map(|it| dir.path().join(it));
         std::fs::write(&empty, "\n").unwrap();
@@ -281,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_shown_once_and_only_its_hash_is_kept() {
+    fn key_table_stores_only_hash() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         let key = add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
@@ -296,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_key_is_said_and_changes_nothing() {
+    fn invalid_key_changes_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         let folder = [dir.path().to_path_buf()];
@@ -311,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_left_without_a_folder_spoils_the_table_and_is_named() {
+    fn key_without_folder_invalidates_key_table() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         add(&config, "ada", &[dir.path().into()], Right::Index).unwrap();
@@ -326,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_of_the_table_owns_the_daemon() {
+    fn key_table_entry_never_gets_owner_right() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         add(&config, "ada", &[dir.path().into()], Right::Own).unwrap();

@@ -1,6 +1,6 @@
-//! How files are named to people and programs, and understood again.
+//! Formats file paths for people and programs, and parses them.
 //!
-//! A path that is UTF-8 is printed as it is. Of any other no text has all bytes, so that it is printed as a `file://` URL.
+//! A UTF-8 path is printed unchanged. Any other path has no lossless text form and is printed as a `file://` URL.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -12,16 +12,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 use crate::error::{Error, Result};
 use crate::model::Root;
 
-/// Between an archive and its member.
+/// Separator between an archive and its member.
 pub const INSIDE: &str = "!/";
 
-/// What stays as it is in the path of a URL.
+/// Characters that are not escaped in the path of a URL.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
 
-/// Candidates that an error names.
+/// Maximum number of candidates that an error names.
 const MOST_TOLD: usize = 8;
 
-/// The absolute path as it is printed: [`path_of`] understands it.
+/// Formats an absolute path; [`path_of`] parses it.
 pub fn printed(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) => text.into(),
@@ -29,7 +29,7 @@ pub fn printed(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// A file, or a member of it, as it is printed: `below` its root, or as an absolute URL where that is not UTF-8.
+/// Formats a file or an archive member as a path `below` its root, or as an absolute URL if that is not UTF-8.
 pub fn printed_below(root: &Path, below: &Path, member: Option<&str>) -> String {
     let inside = |path: &OsStr| -> PathBuf {
         let mut all = path.to_os_string();
@@ -45,7 +45,7 @@ pub fn printed_below(root: &Path, below: &Path, member: Option<&str>) -> String 
     }
 }
 
-/// The path that a text names: a `file://` URL of this machine, or the path itself.
+/// Parses a path: a `file://` URL of this machine, or the path itself.
 pub fn path_of(text: &str) -> PathBuf {
     let rest = ["file:///", "file://localhost/"].into_iter().find_map(|it| text.strip_prefix(it));
     match rest {
@@ -57,15 +57,15 @@ pub fn path_of(text: &str) -> PathBuf {
     }
 }
 
-/// Where a path below a root, as hits print it, lies: in each of these roots where `exists` says that there is something.
+/// Resolves a path relative to a root, as hits print it, to the one absolute path for which `exists` returns true.
 ///
 /// # Errors
-/// `InvalidArgument` when that is in several, with their paths, and for a path that leads upwards.
+/// `InvalidArgument` when it exists in several roots (the message lists them), and for a path with `..`.
 pub fn below_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
     if name.components().any(|it| it == Component::ParentDir) {
         return Err(Error::invalid(format!("`{}` leads upwards: name the path whole", name.display())));
     }
-    // Paths are printed below the outermost root.
+    // Hits print paths relative to the outermost root.
     let is_outermost = |it: &&Root| !roots.iter().any(|root| root.path != it.path && it.path.starts_with(&root.path));
     let all = roots.iter().filter(is_outermost).map(|it| it.path.join(name));
     let mut found: Vec<PathBuf> = all.filter(|it| exists(it)).collect();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_understood() {
+    fn printed_path_round_trips() {
         for bytes in
             [&b"/w/caf\xe9 #1?100%.txt"[..], b"/w/plain %41.txt", b"/w/\xff/a.zip!/m.md", "/w/größe".as_bytes()]
         {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_printed_below_its_root_and_whole_where_that_is_no_text() {
+    fn non_utf8_path_is_printed_as_absolute_url() {
         let (root, odd) = (Path::new("/w"), Path::new(OsStr::from_bytes(b"a\xe9.zip")));
         assert_eq!(printed_below(root, Path::new("a.zip"), Some("m 1.md")), "a.zip!/m 1.md");
         assert_eq!(printed_below(root, odd, None), "file:///w/a%E9.zip");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_below_a_root_is_the_one_that_exists() {
+    fn relative_path_resolves_to_existing_file() {
         let root = |id, path: &str| Root { id, path: path.into(), available: true, problem: String::new() };
         let roots = [root(1, "/a"), root(2, "/b"), root(3, "/b/c")];
         let find = |name: &str, there: &[&str]| {

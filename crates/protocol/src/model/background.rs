@@ -1,44 +1,44 @@
-//! What goes on unasked: how it stands, and what a user may ask of it.
+//! Background work: its state, and the requests that control it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A wait until everything that changed before is searchable.
+/// A request to wait until every earlier change on disk is searchable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SyncRequest {
-    /// A folder or file of a root; none is every root.
+    /// A folder or file of a root; every root when absent.
     pub path: Option<String>,
-    /// Seconds to wait at most; none is 60.
+    /// Timeout in seconds; 60 when absent.
     pub timeout_seconds: Option<u32>,
 }
 
-/// How such a wait ended.
+/// Result of a sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncReport {
-    /// Files that had changed and are searchable now.
+    /// Changed files that are searchable now.
     pub files: u64,
-    /// Milliseconds that it took.
+    /// Milliseconds waited.
     pub waited_ms: u64,
-    /// Files whose text in pictures and scans is still to be read: nobody waits for that here, as it may take hours.
+    /// Files that still wait for OCR. A sync does not wait for them, as OCR may take hours.
     pub unread_pictures: u64,
-    /// Roots that are away: what changed there is seen when they are back.
+    /// Roots that are unavailable. Their changes are indexed when they are back.
     pub roots_away: u64,
 }
 
-/// A request to stop indexing for a while.
+/// A request to pause indexing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PauseRequest {
-    /// For so many seconds; none is until it is resumed.
+    /// Seconds to pause; until resumed when absent.
     pub seconds: Option<u64>,
 }
 
-/// Who wants indexing to pause.
+/// Why indexing pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// A user.
+    /// A user asked for it.
     Asked,
     /// The machine runs on a battery, and the settings say to wait for mains power.
     Battery,
@@ -54,49 +54,49 @@ impl PauseReason {
     }
 }
 
-/// A pause that holds now. Files are still looked for, and those that are gone leave the answers; none is read.
+/// A pause in effect. Files are still scanned, and deleted files leave the results; no content is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
-    /// Why.
+    /// Its reason.
     pub reason: PauseReason,
-    /// When it ends by itself, in milliseconds since the epoch; none is never.
+    /// When it ends by itself, in milliseconds since the epoch; never when absent.
     pub until_ms: Option<i64>,
 }
 
 /// Whether indexing pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseState {
-    /// The pause; none while indexing goes on.
+    /// The pause in effect; absent while indexing runs.
     pub paused: Option<Pause>,
 }
 
-/// How well changes on disk are seen.
+/// State of the file watcher.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WatchReport {
-    /// Whether there is a watcher.
+    /// Whether a watcher runs.
     pub watching: bool,
-    /// Folders that are watched.
+    /// Number of watched folders.
     pub folders: u64,
-    /// Folders that should be watched and cannot.
+    /// Folders that should be watched but cannot be.
     pub missing: u64,
-    /// Roots that are walked every few seconds instead, because events do not tell of all their changes.
+    /// Roots that are scanned every few seconds instead, because events do not report all of their changes.
     pub polled: Vec<String>,
-    /// How often events were lost since the start of the daemon.
+    /// Number of event overflows since the daemon started.
     pub overflows: u64,
-    /// How often every root was walked because of that.
+    /// Number of full rescans after overflows.
     pub rescans: u64,
-    /// How often the watcher had died and was replaced.
+    /// Number of times that a dead watcher was replaced.
     pub restarts: u64,
-    /// Seconds since its last heartbeat.
+    /// Seconds since the watcher's last heartbeat.
     pub heartbeat_seconds: Option<f64>,
 }
 
-/// A bound on the memory of one part.
+/// Memory limit of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryCap {
-    /// Which part.
+    /// The component.
     pub part: String,
-    /// MiB at most.
+    /// Limit in MiB.
     pub mib: u64,
 }

@@ -1,4 +1,4 @@
-//! Chunks, their vectors, and what the store gives back for a query.
+//! Chunks, their vectors, and the store's results for a query.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Tier {
     L0,
     /// Extracted text.
     L1,
-    /// Found by a skill on demand.
+    /// Extracted on demand by a skill.
     L2,
 }
 
@@ -43,20 +43,19 @@ impl Tier {
 pub struct Chunk {
     /// Its id.
     pub id: ChunkId,
-    /// Its place among the chunks of its file, from 0.
+    /// Its index among the chunks of its file, from 0.
     pub ordinal: u32,
-    /// What is embedded and searched: title and heading path, a line break, then the passage.
+    /// The text that is embedded and searched: title and heading path, a line break, then the passage.
     pub text: String,
-    /// Byte of `text` at which the passage itself begins; 0 when there is no title and no heading.
+    /// Byte of `text` at which the passage begins; 0 when there is no title and no heading.
     pub body_start: u32,
-    /// Where the passage as a whole stands in the file: from where it begins to where it ends. [`Chunk::anchor_of`] tells
-    /// where a part of it stands.
+    /// Place of the whole passage in the file, from start to end. [`Chunk::anchor_of`] gives the place of a part.
     pub anchor: Anchor,
-    /// Where its parts stand, where they have places of their own.
+    /// Places of its parts, where they differ.
     pub pieces: Pieces,
     /// Headings above the passage, outermost first.
     pub heading_path: Vec<String>,
-    /// Length of `text` in the embedder's own tokens, without special tokens.
+    /// Length of `text` in tokens of the embedder, without special tokens.
     pub tokens: u32,
     /// Tier at which it was made.
     pub tier: Tier,
@@ -74,21 +73,21 @@ impl Chunk {
 pub struct Embedded {
     /// The chunk.
     pub chunk: Chunk,
-    /// Its vector: as long as the embedder's dimension, L2 norm 1. Empty while it waits for one: until then the chunk is found by
-    /// its words alone.
+    /// Its vector: as long as the embedder's dimension, L2 norm 1. Empty until it is embedded; until then only the
+    /// keyword leg finds the chunk.
     pub vector: Vec<f32>,
 }
 
-/// How far the square of the norm of a vector may be from 1: rounding moves it by less than a thousandth.
+/// Tolerance of the squared norm of a vector. Rounding changes it by less than a thousandth.
 const MOST_ASTRAY: f32 = 0.05;
 
-/// Says whether the L2 norm of a vector is 1, as that of each is which vic has made: of what a disk gives back otherwise than
-/// it was written it hardly ever is.
+/// Returns whether the L2 norm is 1, as it is for every vector that vic writes. Vectors damaged on disk almost never
+/// pass.
 pub fn is_unit(vector: &[f32]) -> bool {
     (vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < MOST_ASTRAY
 }
 
-/// All chunks of one file: they replace whatever the store held of it.
+/// All chunks of one file. They replace the file's chunks in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileChunks {
     /// The file.
@@ -117,12 +116,12 @@ pub struct StoredChunk {
     pub chunk: Chunk,
 }
 
-/// Finds the tokens of a text.
+/// Tokenizes text with the embedder's tokenizer.
 pub trait TokenCounter: Send + Sync {
     /// Returns the byte range of every token of `text`, in order, without special tokens. Ranges do not overlap, lie on
     /// character boundaries, and may leave gaps (white space).
     fn token_spans(&self, text: &str) -> Vec<(usize, usize)>;
 
-    /// Most tokens a chunk may have so that nothing is cut when it is embedded.
+    /// Returns the maximum number of tokens of a chunk that is embedded without truncation.
     fn max_chunk_tokens(&self) -> usize;
 }

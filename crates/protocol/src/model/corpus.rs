@@ -1,27 +1,27 @@
-//! A call of the contract and its reply, as they travel: the verbs themselves are JSON on both sides.
+//! A call of the corpus API and its reply. The verbs themselves are JSON on both sides.
 
 use serde_json::{Map, Value};
 
 use crate::error::ErrorCode;
 
-/// What is asked of the contract.
+/// A request to the corpus API.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CorpusCall {
-    /// One of the eleven verbs, or `VIEW`, `JOB`, `RESULT`, `HELP`, `SCHEMA`; in any case, `-` and `_` alike.
+    /// One of the eleven verbs, or `VIEW`, `JOB`, `RESULT`, `HELP`, `SCHEMA`. Case is ignored, and `-` equals `_`.
     pub verb: String,
     /// The fields of the request.
     pub request: Map<String, Value>,
 }
 
-/// What the contract says.
+/// A reply of the corpus API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CorpusReply {
     /// `application/json`, `application/yaml` or `text/csv`.
     pub media_type: String,
-    /// The envelope, or the table.
+    /// The envelope (JSON or YAML) or the table (CSV).
     pub text: String,
-    /// Why it was refused; the reason in full is in the envelope.
+    /// The error code of a refused call; the full reason is in the envelope.
     pub refused: Option<ErrorCode>,
-    /// Whether the work goes on in a job.
+    /// Whether the work continues in a job.
     pub accepted: bool,
 }

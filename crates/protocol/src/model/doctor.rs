@@ -1,16 +1,16 @@
-//! What `vic doctor` finds.
+//! Report of `vic doctor`.
 
 use serde::{Deserialize, Serialize};
 
-/// How a part of vic is.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Not as it should be.
+    /// A problem remains.
     Problem,
-    /// It was not as it should be, and is now.
+    /// A problem was found and fixed.
     Fixed,
 }
 
@@ -25,30 +25,30 @@ impl Health {
     }
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What.
+    /// The part of vic that is checked.
     pub name: String,
-    /// How it is.
+    /// The result.
     pub health: Health,
-    /// What was found, in one sentence.
+    /// The finding, in one sentence.
     pub finding: String,
-    /// What to do about a problem.
+    /// How to fix the problem.
     pub cure: Option<String>,
 }
 
-/// Everything that was looked at.
+/// All checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoctorReport {
     /// The data directory.
     pub data_dir: String,
-    /// The checks, in the order in which they were made.
+    /// The checks, in order of execution.
     pub checks: Vec<Check>,
 }
 
 impl DoctorReport {
-    /// Says whether no problem is left.
+    /// Returns whether no problem remains.
     pub fn is_well(&self) -> bool {
         self.checks.iter().all(|it| it.health != Health::Problem)
     }

@@ -1,4 +1,4 @@
-//! What extraction gives: a file's text in blocks, each with the place it came from.
+//! Result of extraction: the text of a file in blocks, each with its place in the file.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Returns the smallest rectangle that holds both.
+    /// Returns the smallest rectangle that contains both.
     pub fn union(self, other: Region) -> Region {
         Region {
             left: self.left.min(other.left),
@@ -32,7 +32,7 @@ impl Region {
         }
     }
 
-    /// Says where on the page its centre lies, in thirds: `top left`, `centre`, `bottom`.
+    /// Returns the third of the page that contains the centre: `top left`, `centre`, `bottom`.
     pub fn place(self) -> &'static str {
         let third = |low: f32, high: f32| ((low + high) / 2.0 * 3.0).clamp(0.0, 2.9) as usize;
         const NAMES: [[&str; 3]; 3] =
@@ -41,8 +41,8 @@ impl Region {
     }
 }
 
-/// Where a piece of text stands in its file. Every field is 1-based and inclusive unless it says otherwise, and absent
-/// where the format has no such thing.
+/// Place of a piece of text in its file. Fields are 1-based and inclusive unless documented otherwise, and absent where
+/// the format has no such unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Anchor {
@@ -55,7 +55,7 @@ pub struct Anchor {
     /// Last line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_end: Option<u32>,
-    /// First byte, 0-based, in the file as it lies on disk (or in the archive member).
+    /// First byte, 0-based, of the file on disk (or of the archive member).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub byte_start: Option<u64>,
     /// One past the last byte.
@@ -76,21 +76,21 @@ pub struct Anchor {
     /// Symbol of source code, e.g. `impl Parser::next`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
-    /// Rectangle on the page, where layout was looked at.
+    /// Rectangle on the page, where layout was analysed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
     /// True when the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verbatim: bool,
-    /// Lines of the text (from 0) before which lines of the file, or rows of the sheet, are left out, and how many. It is
-    /// what a reader tells the chunker of a block; no place that is shown has it.
+    /// Gaps of a block, as `(line, count)`: before this line of the text (from 0), `count` lines of the file or rows of
+    /// the sheet are left out. Readers set it for the chunker; anchors in results have none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub gaps: Vec<(u32, u32)>,
 }
 
 impl Anchor {
-    /// Says the place in words a person looks for, e.g. `page 3, lines 7-9`; empty when there is none.
+    /// Returns the place as text for people, e.g. `page 3, lines 7-9`; empty when there is none.
     pub fn place(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.page.map(|page| format!("page {page}")));
@@ -113,7 +113,7 @@ impl Anchor {
 pub enum BlockKind {
     /// A heading, level 1 (highest) to 6. Its text opens a section and becomes part of the heading path.
     Heading(u8),
-    /// Running text. Neighbouring paragraphs flow on: a chunk may span them and overlap.
+    /// Running text. A chunk may span and overlap neighbouring paragraphs.
     Paragraph,
     /// An item of a list.
     ListItem,
@@ -132,18 +132,18 @@ pub struct Block {
     pub kind: BlockKind,
     /// Its text: UTF-8, no NUL, no markup.
     pub text: String,
-    /// Where it stands.
+    /// Its place.
     pub anchor: Anchor,
-    /// Of a table: the line of the file, or the row of the sheet, that each line of the text begins in, from 1. Empty where
-    /// the format has neither, and where the rows follow each other through all of [`Block::anchor`].
+    /// For a table: the line of the file or the row of the sheet, from 1, at which each line of the text begins. Empty
+    /// where the format has neither, and where the rows are consecutive throughout [`Block::anchor`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
 }
 
-/// The largest file whose content is looked at: readers have it whole in memory.
+/// Largest file, in bytes, that is read: readers hold the whole file in memory.
 pub const MOST_FILE_BYTES: u64 = 256 << 20;
 
-/// Most blocks that a reader makes of a file; what its pictures say comes beside them.
+/// Maximum number of blocks that a reader produces for a file, without the blocks from OCR.
 pub const MOST_BLOCKS: usize = 250_000;
 
 /// The text of one file.
@@ -156,27 +156,27 @@ pub struct Document {
     /// Blocks in reading order.
     #[serde(deserialize_with = "no_more_blocks")]
     pub blocks: Vec<Block>,
-    /// What could not be read, one sentence each; the rest was read.
+    /// What could not be read, one sentence each; the rest of the file was read.
     pub problems: Vec<String>,
     /// True when a limit cut the text short.
     pub truncated: bool,
     /// Number of pages or slides, where the format has them.
     pub pages: Option<u32>,
-    /// Pages (1-based) that hold an image but no text layer: work for OCR.
+    /// Pages (1-based) that hold an image but no text layer: input for OCR.
     pub pages_without_text: Vec<u32>,
-    /// What the file refers to outside its text, where the format has such: the graph reads it.
+    /// References of the file that are not part of its text, where the format has them. The graph uses them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
-    /// Names of what lies in the file, with or without text: attachments, members of an archive, sheets.
+    /// Names of embedded items, with or without text: attachments, members of an archive, sheets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// When the first and the last message in it were sent, as they say themselves: seconds since the epoch.
+    /// When the first and the last message in the file were sent, by their own headers: seconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<(i64, i64)>,
 }
 
-/// Reads blocks, and refuses more than any document has: of blocks without text, what a worker may say holds so many that
-/// they would be gigabytes in memory.
+/// Deserializes blocks and rejects more than a document can have. Without this limit, a worker could send so many empty
+/// blocks that they take gigabytes of memory.
 fn no_more_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, D::Error> {
     struct Blocks;
     impl<'de> Visitor<'de> for Blocks {
@@ -200,31 +200,31 @@ fn no_more_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, D::E
     from.deserialize_seq(Blocks)
 }
 
-/// What a link is.
+/// Type of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
     /// To a file or an address.
     Link,
-    /// The name of this very message.
+    /// The id of this message.
     Message,
-    /// The name of a message that this one answers.
+    /// The id of the message that this one answers.
     Reply,
 }
 
-/// A reference that is no part of the text.
+/// A reference that is not part of the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// What it is.
+    /// Its type.
     pub kind: LinkKind,
-    /// Where it leads, as it is written.
+    /// Its target, as written in the file.
     pub target: String,
-    /// The text that carries it; may be empty.
+    /// The text of the link; may be empty.
     pub text: String,
 }
 
 impl Document {
-    /// Returns the text of all blocks, one blank line between them: what `vic read` prints.
+    /// Returns the text of all blocks, separated by blank lines, as `vic read` prints it.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for block in &self.blocks {
@@ -240,30 +240,30 @@ impl Document {
 /// Why a document could not be extracted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractFailure {
-    /// One of the closed list.
+    /// The reason.
     pub reason: Reason,
-    /// One sentence more, without the path; may be empty.
+    /// One more sentence, without the path; may be empty.
     pub detail: String,
 }
 
-/// How the detail of a failure begins that says nothing of the file, but that no picture can be read. Its reason is
-/// [`Reason::UnsupportedType`].
+/// Prefix of [`ExtractFailure::detail`] when the OCR models cannot be loaded, which is no fault of the file. The reason
+/// is then [`Reason::UnsupportedType`].
 pub const NETWORKS_UNLOADED: &str = "the networks that read text in pictures cannot be loaded";
 
 impl ExtractFailure {
-    /// Says why no picture at all can be read, where that is what failed.
+    /// Returns the detail if the OCR models could not be loaded.
     pub fn unloaded(&self) -> Option<&str> {
         let is_unloaded = self.reason == Reason::UnsupportedType && self.detail.starts_with(NETWORKS_UNLOADED);
         is_unloaded.then_some(self.detail.as_str())
     }
 }
 
-/// Bounds on one extraction. They hold for the whole tree of a nested archive.
+/// Limits of one extraction. They apply to the whole tree of a nested archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractLimits {
     /// Wall-clock seconds before the worker is killed.
     pub seconds: u32,
-    /// Resident memory of the worker in MiB; of one for skills, beyond what its models take.
+    /// Resident memory of the worker in MiB; for a skill worker, in addition to its models.
     pub memory_mib: u32,
     /// Bytes of text kept; the rest sets [`Document::truncated`].
     pub text_bytes: u64,
@@ -271,7 +271,7 @@ pub struct ExtractLimits {
     pub inflated_bytes: u64,
     /// Bytes inflated from one member or part.
     pub entry_bytes: u64,
-    /// How many times its compressed size a member or part may have, once it is larger than 1 MiB.
+    /// Maximum ratio of inflated to compressed size of a member or part larger than 1 MiB.
     pub ratio: u64,
     /// Members read from archives, in total.
     pub members: u32,
@@ -285,9 +285,9 @@ pub struct ExtractLimits {
     pub cells: u64,
     /// Pixels of a picture, as its header states them.
     pub pixels: u64,
-    /// Whether there must be a jail.
+    /// Whether a jail is required.
     pub jail: JailMode,
-    /// What is blacked out in the text.
+    /// What is redacted in the text.
     pub redaction: Redaction,
 }
 
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_what_a_person_looks_for() {
+    fn anchor_place_names_page_line_sheet_and_cell() {
         let anchor = Anchor { byte_start: Some(1), byte_end: Some(2), ..Anchor::default() };
         assert_eq!(anchor.place(), "");
         let anchor = Anchor { page: Some(3), line_start: Some(7), line_end: Some(7), ..anchor };

@@ -1,4 +1,4 @@
-//! What is known of a file without reading its content: L0.
+//! L0: metadata of a file, known without reading its content.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::model::{Document, Scope, printed};
 /// The catalog's number of a root folder.
 pub type RootId = i64;
 
-/// The catalog's number of a file. It survives a rename and is never given to another file.
+/// The catalog's id of a file. It survives a rename and is never reused.
 pub type FileId = i64;
 
 /// A root folder that vic indexes and watches.
@@ -23,12 +23,12 @@ pub struct Root {
     pub path: PathBuf,
     /// False when the last scan could not read it; nothing is deleted then.
     pub available: bool,
-    /// Why it is not available or not watched, and the cure; empty when all is well.
+    /// Why the root is unavailable or not watched, and the fix; empty when all is well.
     pub problem: String,
 }
 
 impl Root {
-    /// Makes a URL of a path that is not UTF-8, which JSON cannot hold.
+    /// Replaces a path that is not UTF-8 by a URL, because JSON cannot hold it.
     pub fn printable(self) -> Root {
         Root { path: printed(&self.path).into_owned().into(), ..self }
     }
@@ -86,7 +86,7 @@ pub enum FileKind {
     Other,
 }
 
-/// A directory entry as the walk saw it. Produced by `warehouse`, consumed by `catalog`.
+/// A directory entry as the walk saw it. `warehouse` produces it, `catalog` consumes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
     /// Path relative to its root; any bytes, not only UTF-8.
@@ -107,17 +107,17 @@ pub struct FoundFile {
     pub mode: u32,
     /// Numeric owner.
     pub uid: u32,
-    /// Set when the walk already knows that the content will not be read.
+    /// Set when the walk already knows that the content must not be read.
     pub skip: Option<Reason>,
 }
 
-/// Where a file stands. `found = indexed + skipped + failed + pending` always holds.
+/// Indexing state of a file. `found = indexed + skipped + failed + pending` always holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
     /// Known, content not yet read.
     Pending,
-    /// Its chunks are durably in the store, or it has none because it holds no text.
+    /// Its chunks are durable in the store, or it holds no text and has none.
     Indexed,
     /// Deliberately not read, with a [`Reason`].
     Skipped,
@@ -136,7 +136,7 @@ impl FileState {
         }
     }
 
-    /// Returns the state of that [`FileState::name`].
+    /// Returns the state with this [`FileState::name`].
     pub fn from_name(name: &str) -> Option<FileState> {
         [FileState::Pending, FileState::Indexed, FileState::Skipped, FileState::Failed]
             .into_iter()
@@ -144,7 +144,7 @@ impl FileState {
     }
 }
 
-/// Why a file was skipped or failed. Closed: every skip and failure has exactly one of these.
+/// Why a file was skipped or failed. The list is closed: each skip and each failure has exactly one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -156,9 +156,9 @@ pub enum Reason {
     Secret,
     /// Skipped: FIFO, socket or device.
     NotRegular,
-    /// Skipped: a symbolic link; its target is indexed where it lies, if inside a root.
+    /// Skipped: a symbolic link; its target is indexed at its own path, if inside a root.
     Symlink,
-    /// Skipped: far fewer blocks on disk than its size.
+    /// Skipped: allocates far fewer blocks on disk than its size.
     Sparse,
     /// Skipped: zero bytes.
     Empty,
@@ -166,7 +166,7 @@ pub enum Reason {
     NoText,
     /// Failed: needs a password.
     Encrypted,
-    /// Failed: not what its type promises.
+    /// Failed: not valid for its type.
     Damaged,
     /// Failed: took longer than the time limit.
     Timeout,
@@ -178,9 +178,9 @@ pub enum Reason {
     DecompressionLimit,
     /// Failed: killed its worker process.
     WorkerCrash,
-    /// Failed: its reader cannot be jailed here, and only plain text is read without a jail.
+    /// Failed: no jail is available for its reader; without a jail only plain text is read.
     NoJail,
-    /// Failed: the operating system does not let us read it.
+    /// Failed: the operating system denies read access.
     PermissionDenied,
     /// Failed: read error.
     Io,
@@ -212,7 +212,7 @@ impl Reason {
         Reason::EmbedFailed,
     ];
 
-    /// Says whether a file that failed for this has ended the process that read it, or had it ended.
+    /// Returns whether this failure ended the worker process that read the file, or made vic end it.
     pub fn ends_its_reader(self) -> bool {
         matches!(self, Reason::WorkerCrash | Reason::OutOfMemory | Reason::TooDeep | Reason::Timeout)
     }
@@ -267,13 +267,13 @@ impl Reason {
         }
     }
 
-    /// Returns the reason of that [`Reason::name`].
+    /// Returns the reason with this [`Reason::name`].
     pub fn from_name(name: &str) -> Option<Reason> {
         Reason::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
-/// A row of the catalog: everything known of one file.
+/// A row of the catalog: all metadata of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
     /// Its number.
@@ -282,27 +282,27 @@ pub struct FileRecord {
     pub root_id: RootId,
     /// Its root's absolute path.
     pub root: PathBuf,
-    /// What the walk saw.
+    /// Metadata from the walk.
     pub found: FoundFile,
     /// Lowercase extension without the dot; empty when there is none.
     pub extension: String,
-    /// Broad kind; by extension until the content was read.
+    /// Broad kind; by extension until the content is read.
     pub kind: FileKind,
-    /// Media type by content, e.g. `application/pdf`; empty until the content was read.
+    /// Media type by content, e.g. `application/pdf`; empty until the content is read.
     pub media_type: String,
     /// Owner's name, or the number where it has none.
     pub owner: String,
     /// Hash of the content that was last read.
     pub hash: Option<ContentHash>,
-    /// Where it stands.
+    /// Indexing state.
     pub state: FileState,
-    /// Why, when skipped or failed.
+    /// Why it was skipped or failed.
     pub reason: Option<Reason>,
-    /// One sentence more than the reason; empty when there is nothing to add.
+    /// One more sentence about the reason; empty when there is nothing to add.
     pub detail: String,
     /// Number of chunks in the store.
     pub chunks: u32,
-    /// Times that extraction was tried for the present content.
+    /// Number of extraction attempts for the current content.
     pub tries: u32,
 }
 
@@ -311,52 +311,19 @@ impl FileRecord {
     pub fn absolute(&self) -> PathBuf {
         self.root.join(&self.found.path)
     }
-
-    /// One that was read, with this content.
-    #[cfg(test)]
-    pub fn for_test(root: &Path, name: &str, kind: FileKind, hash: ContentHash) -> FileRecord {
-        let found = FoundFile {
-            path: name.into(),
-            size: 1,
-            modified_ns: 0,
-            changed_ns: 0,
-            created_ns: None,
-            inode: 1,
-            device: 1,
-            mode: 0o644,
-            uid: 0,
-            skip: None,
-        };
-        FileRecord {
-            id: 7,
-            root_id: 1,
-            root: root.to_path_buf(),
-            found,
-            extension: name.rsplit('.').next().unwrap_or_default().into(),
-            kind,
-            media_type: String::new(),
-            owner: String::new(),
-            hash: Some(hash),
-            state: FileState::Indexed,
-            reason: None,
-            detail: String::new(),
-            chunks: 1,
-            tries: 1,
-        }
-    }
 }
 
-/// What lies in a file, beside its text.
+/// Embedded items and dates of a file, beside its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Names of attachments, members of an archive, sheets.
     pub names: Vec<String>,
-    /// When the first and the last message in it were sent, nanoseconds since the epoch.
+    /// When the first and the last message in the file were sent, nanoseconds since the epoch.
     pub sent_ns: Option<(i64, i64)>,
 }
 
 impl Contents {
-    /// What a document says of it.
+    /// Takes the contents from a document.
     pub fn of(document: &Document) -> Contents {
         let nanoseconds = |seconds: i64| seconds.saturating_mul(1_000_000_000);
         let sent_ns = document.sent.map(|(first, last)| (nanoseconds(first), nanoseconds(last)));
@@ -374,7 +341,7 @@ pub struct FileFilter {
     pub extensions: Vec<String>,
     /// Only paths (relative to the root) that match this glob.
     pub path_glob: Option<String>,
-    /// Only files whose name contains each of these words, in any case.
+    /// Only files with each of these words in their name, in any case.
     pub name_words: Vec<String>,
     /// Modified at or after, nanoseconds since the epoch.
     pub modified_after_ns: Option<i64>,
@@ -386,29 +353,29 @@ pub struct FileFilter {
     pub max_size: Option<u64>,
     /// Only files of this owner (name or number).
     pub owner: Option<String>,
-    /// Whether the bounds on the modification are about when a mail was sent, where that is known.
+    /// Whether the bounds on modification apply to the send date of mail, where it is known.
     pub mail_dates: bool,
-    /// Only files in which something has a name of its own: mail with attachments.
+    /// Only files with named embedded items: mail with attachments.
     pub with_inner_names: bool,
     /// Only files in this state.
     pub state: Option<FileState>,
-    /// Only files of this scope. Never asked for: whoever serves the caller sets it.
+    /// Only files of this scope. Clients cannot set it; the server sets it for the caller.
     pub within: Scope,
 }
 
 impl FileFilter {
-    /// Says whether every file matches.
+    /// Returns whether every file matches.
     pub fn is_empty(&self) -> bool {
         *self == FileFilter::default()
     }
 
-    /// Returns the folder, if nothing but that is asked of a file, and the scope is everything.
+    /// Returns the folder if it is the only condition and the scope is everything.
     pub fn folder_alone(&self) -> Option<&Path> {
         let rest = FileFilter { under: None, ..self.clone() };
         self.under.as_deref().filter(|_| rest.is_empty())
     }
 
-    /// Says whether nothing is asked of a file but that it lies in the scope.
+    /// Returns whether the scope is the only condition.
     pub fn asks_nothing(&self) -> bool {
         FileFilter { within: Scope::All, ..self.clone() }.is_empty()
     }
@@ -419,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_survives_its_name_which_is_that_of_json() {
+    fn file_state_name_round_trips_and_equals_json() {
         for state in [FileState::Pending, FileState::Indexed, FileState::Skipped, FileState::Failed] {
             assert_eq!(FileState::from_name(state.name()), Some(state));
             assert_eq!(serde_json::to_value(state).unwrap(), state.name());
@@ -427,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_survives_its_name() {
+    fn reason_name_round_trips_and_equals_json() {
         for reason in Reason::ALL {
             assert_eq!(Reason::from_name(reason.name()), Some(reason));
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
@@ -435,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_a_skip_or_a_failure() {
+    fn reason_state_is_skipped_or_failed() {
         for reason in Reason::ALL {
             assert!(matches!(reason.state(), FileState::Skipped | FileState::Failed));
         }

@@ -1,13 +1,13 @@
-//! The graph as it is handed over: what one source (a file, a folder, an import) says of it, and what can be asked.
+//! Graph data: the part that one source (a file, a folder, an import) contributes, and the requests.
 
 use serde::{Deserialize, Serialize};
 
-/// Relation from a fact to the context ("world") that it holds in.
+/// Relation from a fact to the context ("world") in which it holds.
 pub const IN_CONTEXT: &str = "in_context";
-/// Relation from a fact to the time that it holds at.
+/// Relation from a fact to the time at which it holds.
 pub const AT_TIME: &str = "at_time";
 
-/// Where an edge comes from: a chunk, and the bytes of the file where it has such places, else of the chunk's text.
+/// Source of an edge: a chunk and a byte range, in the file if the format has such positions, else in the chunk's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphEvidence {
     /// The chunk.
@@ -21,10 +21,10 @@ pub struct GraphEvidence {
     pub end: u32,
 }
 
-/// An entity as a source states it. Several sources may state the same one; it lives as long as one of them does.
+/// An entity as one source states it. Several sources may state the same entity; it exists as long as one of them does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphNode {
-    /// Names it among all entities, e.g. `Submit.FN.001` or `folder:/home/ada`.
+    /// Unique key among all entities, e.g. `Submit.FN.001` or `folder:/home/ada`.
     #[serde(rename = "k")]
     pub key: String,
     /// Schema of its type; empty for none.
@@ -39,15 +39,15 @@ pub struct GraphNode {
     /// Further attributes.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
-    /// The number it should get, if that is free.
+    /// The preferred number, used if it is free.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    /// Whether it is a fact: an instance of a relation, with one edge a field.
+    /// Whether it is a fact: an instance of a relation, with one edge per field.
     #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
     pub fact: bool,
 }
 
-/// A directed edge. Its ends are named by key or alias; it appears once both exist.
+/// A directed edge. Its ends are given by key or alias; it appears once both exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphEdge {
     /// Schema of its relation; empty for none.
@@ -62,7 +62,7 @@ pub struct GraphEdge {
     /// Key of the target.
     #[serde(rename = "y")]
     pub target: String,
-    /// How sure it is, 0 to 1.
+    /// Confidence, 0 to 1.
     #[serde(rename = "c")]
     pub confidence: f32,
     /// Where it was found.
@@ -71,12 +71,12 @@ pub struct GraphEdge {
     /// Further attributes.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
-    /// Key of the fact that it was derived from.
+    /// Key of the fact from which it was derived.
     #[serde(rename = "f", default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<String>,
 }
 
-/// What one source says.
+/// The contribution of one source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphPart {
     /// Entities.
@@ -85,15 +85,15 @@ pub struct GraphPart {
     /// Edges.
     #[serde(rename = "e", default)]
     pub edges: Vec<GraphEdge>,
-    /// Other names of its entities, as edges of any source may use them: alias, then key.
+    /// Aliases of its entities, which edges of any source may use: alias, then key.
     #[serde(rename = "l", default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<(String, String)>,
-    /// What types and relations mean.
+    /// Definitions of types and relations.
     #[serde(rename = "m", default, skip_serializing_if = "Vec::is_empty")]
     pub schemas: Vec<GraphSchema>,
 }
 
-/// Types and relations of one name space.
+/// Types and relations of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSchema {
@@ -113,12 +113,12 @@ pub struct GraphSchema {
 pub struct GraphType {
     /// Its name.
     pub name: String,
-    /// Types of the same schema that every such entity has too.
+    /// Supertypes in the same schema; every entity of this type has them too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub supertypes: Vec<String>,
 }
 
-/// A relation and what its fields hold.
+/// A relation and the types of its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphRelation {
@@ -127,10 +127,10 @@ pub struct GraphRelation {
     /// Its fields in order.
     #[serde(default)]
     pub fields: Vec<GraphField>,
-    /// The field that a traversal comes from; the first when absent.
+    /// The field where a traversal starts; the first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_field: Option<String>,
-    /// The field that a traversal goes to; the second when absent.
+    /// The field where a traversal ends; the second when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_field: Option<String>,
     /// `symmetric`, `functional`, `key(a, b)`.
@@ -139,7 +139,7 @@ pub struct GraphRelation {
 }
 
 impl GraphRelation {
-    /// Returns the fields that a traversal goes between, if there are two.
+    /// Returns the start and end fields of a traversal, if the relation has two.
     pub fn endpoints(&self) -> Option<(&GraphField, &GraphField)> {
         let named = |name: &Option<String>, position: usize| match name {
             Some(name) => self.fields.iter().find(|it| it.name == *name),
@@ -155,7 +155,7 @@ impl GraphRelation {
 pub struct GraphField {
     /// Its name.
     pub name: String,
-    /// Type of what it holds.
+    /// Type of its values.
     #[serde(rename = "type")]
     pub field_type: String,
 }
@@ -163,15 +163,15 @@ pub struct GraphField {
 /// A source of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphSource {
-    /// Names it: `file:12`, `folder:/home/ada`, `import:plan#0`.
+    /// Its unique name: `file:12`, `folder:/home/ada`, `import:plan#0`.
     pub name: String,
-    /// The absolute path that decides who may know of it; empty for imports, which are the owner's.
+    /// The absolute path that decides who may access it; empty for imports, which belong to the owner.
     pub path: String,
-    /// What it was made of; another version is made anew.
+    /// Version of the input; a different version rebuilds the part.
     pub version: String,
 }
 
-/// The form of a graph in a file.
+/// File format of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphFormat {
@@ -183,18 +183,18 @@ pub enum GraphFormat {
     Proposals,
 }
 
-/// A graph to take in.
+/// A graph to import.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphImport {
-    /// What it is called; an import of the same name is replaced.
+    /// Its name; an import with the same name is replaced.
     pub name: String,
-    /// Its form.
+    /// Its format.
     pub format: GraphFormat,
-    /// The file's text.
+    /// The text of the file.
     pub text: String,
 }
 
-/// A question in AxQL or `query_ir_v1`; exactly one of the two.
+/// A query in AxQL or `query_ir_v1`; exactly one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GraphQuestion {
@@ -202,54 +202,54 @@ pub struct GraphQuestion {
     pub axql: Option<String>,
     /// `query_ir_v1`.
     pub ir: Option<serde_json::Value>,
-    /// Answer with the query and what the schema adds to it, instead of running it.
+    /// Return the query with the types added by the schema, instead of running it.
     pub elaborate: bool,
-    /// Answer with the plan too.
+    /// Also return the plan.
     pub explain: bool,
 }
 
-/// A change to be checked, and made when all of it may be.
+/// A change to validate, and to apply if all of it is valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphChange {
-    /// Its form: [`GraphFormat::Json`] or [`GraphFormat::Text`].
+    /// Its format: [`GraphFormat::Json`] or [`GraphFormat::Text`].
     pub format: GraphFormat,
     /// Nodes and edges to add.
     pub text: String,
-    /// Make it, when nothing speaks against it. Otherwise it is only checked.
+    /// Apply the change if it is valid; otherwise only validate it.
     pub write: bool,
 }
 
-/// A part of the graph to draw or to hand out.
+/// A part of the graph to draw or export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GraphExtent {
-    /// Names, keys or numbers of entities to begin at; none for everything.
+    /// Names, keys or numbers of the start entities; the whole graph when empty.
     pub around: Vec<String>,
-    /// Edges to walk away from them.
+    /// Maximum distance from them, in edges.
     pub hops: Option<u32>,
     /// Only entities of these types.
     pub types: Vec<String>,
     /// Only edges of these relations.
     pub relations: Vec<String>,
-    /// Most entities.
+    /// Maximum number of entities.
     pub limit: Option<u32>,
 }
 
-/// How a graph is drawn or handed out.
+/// Output format of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphShape {
-    /// JSON: nodes and edges, which [`GraphFormat::Json`] takes in again.
+    /// JSON: nodes and edges, as [`GraphFormat::Json`] imports them.
     Json,
     /// Lines of the form `A -io-> B`.
     Text,
     /// Graphviz.
     Dot,
-    /// A page with a picture that needs nothing else.
+    /// A self-contained HTML page with a drawing.
     Html,
 }
 
-/// Everything that can be asked of the graph.
+/// A request to the graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphRequest {
@@ -260,23 +260,23 @@ pub enum GraphRequest {
         /// Its arguments, an object.
         args: serde_json::Value,
     },
-    /// Answers a query.
+    /// Runs a query.
     Query(GraphQuestion),
-    /// Takes a graph in.
+    /// Imports a graph.
     Import(GraphImport),
-    /// Forgets an import.
+    /// Deletes an import.
     Forget {
-        /// What it is called.
+        /// The name of the import.
         name: String,
     },
-    /// Checks a change, and makes it if told so.
+    /// Validates a change, and applies it if requested.
     Apply(GraphChange),
-    /// Draws or hands out a part; the reply is `{text, nodes, edges, truncated}`.
+    /// Draws or exports a part; the reply is `{text, nodes, edges, truncated}`.
     Draw(GraphShape, GraphExtent),
 }
 
 impl GraphRequest {
-    /// Says whether it changes the graph.
+    /// Returns whether the request changes the graph.
     pub fn writes(&self) -> bool {
         match self {
             GraphRequest::Import(_) | GraphRequest::Forget { .. } => true,

@@ -1,13 +1,13 @@
-//! Whose request it is.
+//! Identity of the caller of a request.
 
 use std::sync::Arc;
 
-/// The owner, or whoever shows one of the further keys. Two people who may know of the same folders are two holders.
+/// The owner, or an API key. Two keys with access to the same folders are two holders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// The owner of the daemon.
     #[default]
     Owner,
-    /// A key, by its hash.
+    /// An API key, given by its hash.
     Key(Arc<str>),
 }

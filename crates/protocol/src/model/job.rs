@@ -1,38 +1,36 @@
-//! Index jobs as their clients see them.
+//! Index jobs as clients see them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What to index.
+/// A request to index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexRequest {
-    /// Folders, or files of a root; empty means every known root. A folder of the owner's that lies in no root becomes
-    /// one.
+    /// Folders, or files of a root; every known root when empty. An owner's folder outside every root becomes a root.
     pub paths: Vec<String>,
-    /// Read and embed everything again, changed or not.
+    /// Read and embed every file again, changed or not.
     pub full: bool,
-    /// Stop after L0.
+    /// Stop after L0 (metadata).
     pub metadata_only: bool,
     /// Read at most this many files; the rest stay pending.
     pub max_files: Option<u64>,
-    /// Whether pictures of text are read.
+    /// When to run OCR.
     pub ocr: OcrMode,
-    /// Believe that files are gone even when it is all of a root, more than half of it, or those of a file system that is
-    /// not mounted.
+    /// Accept deletions even of a whole root, of more than half of it, or on a file system that is not mounted.
     pub accept_losses: bool,
 }
 
-/// When an index job reads pictures of text.
+/// When an index job runs OCR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OcrMode {
-    /// Pages of PDFs without a text layer, and images, when the models are there.
+    /// For pages of PDFs without a text layer, and for images, if the models are installed.
     #[default]
     Auto,
-    /// Nothing; a question may still do so for its best hits.
+    /// Never; a question may still run it for its best hits.
     Never,
-    /// Every page of a PDF and every image, whatever text layer it has.
+    /// For every page of a PDF and every image, even with a text layer.
     Always,
 }
 
@@ -49,30 +47,30 @@ impl OcrMode {
         }
     }
 
-    /// Returns the mode of that [`OcrMode::name`].
+    /// Returns the mode with this [`OcrMode::name`].
     pub fn from_name(name: &str) -> Option<OcrMode> {
         OcrMode::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Waiting for an earlier job.
     Queued,
-    /// At work.
+    /// Running.
     Running,
-    /// Ended, all done; single files may have failed.
+    /// Finished; single files may have failed.
     Completed,
-    /// Ended by an error.
+    /// Stopped by an error.
     Failed,
-    /// Ended by a request, or by the end of the daemon.
+    /// Stopped by a request or by the shutdown of the daemon.
     Cancelled,
 }
 
 impl JobState {
-    /// Says whether the job has ended.
+    /// Returns whether the job has ended.
     pub fn is_final(self) -> bool {
         matches!(self, JobState::Completed | JobState::Failed | JobState::Cancelled)
     }
@@ -88,7 +86,7 @@ impl JobState {
         }
     }
 
-    /// Returns the state of that [`JobState::name`].
+    /// Returns the state with this [`JobState::name`].
     pub fn from_name(name: &str) -> Option<JobState> {
         [JobState::Queued, JobState::Running, JobState::Completed, JobState::Failed, JobState::Cancelled]
             .into_iter()
@@ -96,22 +94,22 @@ impl JobState {
     }
 }
 
-/// What a running job does now.
+/// Current phase of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Not begun.
+    /// Not started.
     #[default]
     Waiting,
-    /// Walks the roots.
+    /// Scanning the roots.
     Scanning,
-    /// Reads, chunks, embeds and stores; of many new files the words alone.
+    /// Reading, chunking, embedding and storing. For many new files, embedding is left to the next phase.
     Indexing,
-    /// Embeds what is found by its words so far.
+    /// Embedding the chunks that are only in the keyword index so far.
     Vectors,
-    /// Brings the indexes of the store up to date.
+    /// Updating the indexes of the store.
     Finishing,
-    /// Ended.
+    /// Finished.
     Done,
 }
 
@@ -129,16 +127,16 @@ impl Phase {
     }
 }
 
-/// A job at one moment.
+/// Snapshot of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobSnapshot {
     /// Its id.
     pub job_id: String,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
-    /// What it does.
+    /// Its current phase.
     pub phase: Phase,
-    /// What was asked.
+    /// The request that started it.
     pub request: IndexRequest,
     /// Milliseconds since the epoch.
     pub created_ms: i64,
@@ -146,65 +144,65 @@ pub struct JobSnapshot {
     pub started_ms: Option<i64>,
     /// Milliseconds since the epoch.
     pub finished_ms: Option<i64>,
-    /// Files seen by the walk.
+    /// Files found by the scan.
     pub files_found: u64,
-    /// Files that this job has to read.
+    /// Files to read in this job.
     pub files_total: u64,
-    /// Of these, done (indexed, skipped or failed).
+    /// Files done of `files_total` (indexed, skipped or failed).
     pub files_done: u64,
-    /// Of these, failed.
+    /// Files failed of `files_total`.
     pub files_failed: u64,
-    /// Files whose entry went away because they are gone from disk.
+    /// Files removed from the index because they are gone from disk.
     pub files_removed: u64,
     /// Chunks written to the store.
     pub chunks_written: u64,
     /// Chunks that had to be embedded; the rest came from the cache.
     pub chunks_embedded: u64,
-    /// Chunks that are found by their words so far, and wait for their vectors; known once every file is read.
+    /// Chunks stored without a vector so far, and found by keywords only; known once every file is read.
     #[serde(default)]
     pub chunks_awaiting: u64,
     /// Tokens embedded.
     pub tokens_embedded: u64,
-    /// Tokens embedded a second, over the last few seconds.
+    /// Tokens embedded per second, over the last few seconds.
     pub tokens_per_second: f64,
-    /// Estimated seconds to the end.
+    /// Estimated seconds until the end.
     pub eta_seconds: Option<f64>,
-    /// The last file that failed, with its reason, or what a walk could not see.
+    /// The last file that failed, with its reason, or a problem of the scan.
     pub last_error: Option<String>,
     /// Why the job failed.
     pub error: Option<String>,
-    /// The exit code that goes with the error; see [`crate::error::ErrorCode::exit_code`]. Of a job that completed, with
-    /// `last_error`: a folder that it was asked for is empty at once, or has lost most of its files, and nothing was removed.
+    /// Exit code for `error`; see [`crate::error::ErrorCode::exit_code`]. For a completed job with `last_error`: a
+    /// requested folder is suddenly empty or has lost most of its files, and nothing was removed.
     #[serde(default)]
     pub error_exit_code: Option<u32>,
 }
 
-/// How much of what was found is in the index: `indexed + skipped + failed + pending = found`.
+/// Index coverage of the known files: `indexed + skipped + failed + pending = found`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     /// Files known.
     pub found: u64,
-    /// Files whose chunks are in the store.
+    /// Files with their chunks in the store.
     pub indexed: u64,
-    /// Files left out on purpose.
+    /// Files that are deliberately not read.
     pub skipped: u64,
     /// Files that could not be read.
     pub failed: u64,
     /// Files still to read.
     pub pending: u64,
-    /// Of the indexed ones, those that are found by their words so far: the vectors of their chunks are to follow.
+    /// Of the indexed files, those still without vectors, found by keywords only.
     #[serde(default)]
     pub awaiting_vectors: u64,
     /// Number of files by reason.
     pub reasons: std::collections::BTreeMap<String, u64>,
 }
 
-/// The daemon and its index at one moment.
+/// Snapshot of the daemon and its index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Version of vic.
     pub version: String,
-    /// Process number of the daemon.
+    /// Process id of the daemon.
     pub pid: u32,
     /// Seconds since its start.
     pub uptime_seconds: u64,
@@ -214,15 +212,15 @@ pub struct Status {
     pub peak_rss_mib: f64,
     /// The data directory.
     pub data_dir: String,
-    /// The TCP address, as bound.
+    /// The bound TCP address.
     pub listen: String,
-    /// What may leave the machine.
+    /// Data that may leave the machine.
     pub privacy_mode: crate::model::PrivacyMode,
     /// The embedding model and its backend, e.g. `all-MiniLM-L6-v2 (onnx)`.
     pub embed_model: String,
-    /// Length of its vectors.
+    /// Dimension of its vectors.
     pub dimension: u32,
-    /// Whether a question can be answered from the index.
+    /// Whether the index can answer questions.
     pub index_ready: bool,
     /// Chunks in the store.
     pub chunks: u64,
@@ -230,48 +228,48 @@ pub struct Status {
     pub store_bytes: u64,
     /// The roots.
     pub roots: Vec<crate::model::Root>,
-    /// Files by state.
+    /// File counts by state.
     pub coverage: Coverage,
     /// Jobs that have not ended.
     pub running_jobs: Vec<JobSnapshot>,
-    /// What is not as it should be, with cause and cure, one sentence each.
+    /// Problems, each with cause and fix in one sentence.
     pub degraded: Vec<String>,
-    /// Whether programs on the TCP port must show a key.
+    /// Whether the TCP port requires a key.
     #[serde(default)]
     pub auth_enabled: bool,
-    /// The pause of indexing that holds now, if one does.
+    /// The pause of indexing in effect, if any.
     #[serde(default)]
     pub paused: Option<crate::model::Pause>,
-    /// How well changes on disk are seen.
+    /// State of the file watcher.
     #[serde(default)]
     pub watch: crate::model::WatchReport,
-    /// What each part may hold in memory at most.
+    /// Memory limits by component.
     #[serde(default)]
     pub memory_caps: Vec<crate::model::MemoryCap>,
-    /// The state of the store's files, and what is done about it.
+    /// State and maintenance of the store's files.
     #[serde(default)]
     pub upkeep: Upkeep,
 }
 
-/// How many files the store is made of, and how much room there is: what compaction and pruning keep bounded.
+/// Number and size of the store's files, which compaction and pruning keep bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Upkeep {
-    /// What is done at this moment, e.g. `compacting`; empty when nothing is.
+    /// Maintenance step in progress, e.g. `compacting`; empty when idle.
     pub now: String,
-    /// Versions that are kept.
+    /// Versions kept.
     pub versions: u64,
     /// Data fragments.
     pub fragments: u64,
-    /// Chunks that the keyword index does not cover yet; questions scan them.
+    /// Chunks that the keyword index does not cover yet; queries scan them.
     pub unindexed_chunks: u64,
-    /// Files whose text in pictures and scans is still to be read.
+    /// Files that wait for OCR.
     pub unread_pictures: u64,
-    /// Bytes that are free on the disk of the index.
+    /// Free bytes on the disk of the index.
     pub disk_free_bytes: u64,
 }
 
 impl Status {
-    /// Makes it fit for JSON; see [`crate::model::Root::printable`].
+    /// Makes the status fit for JSON; see [`crate::model::Root::printable`].
     pub fn printable(self) -> Status {
         Status { roots: self.roots.into_iter().map(crate::model::Root::printable).collect(), ..self }
     }

@@ -1,8 +1,8 @@
-//! The broad kind of a file by its extension: what is shown until its content was read.
+//! Broad kind of a file by its extension, used until its content is read.
 
 use crate::model::FileKind;
 
-/// Extensions of source code in lower case, languages of a family in one line.
+/// Extensions of source code in lower case, one language family per line.
 #[rustfmt::skip]
 pub const CODE: &[&str] = &[
     "rs", "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl", "cu", "m", "mm", "swift", "go", "zig", "nim", "d",
@@ -15,7 +15,7 @@ pub const CODE: &[&str] = &[
     "cmake", "mk", "make", "dockerfile", "tf", "hcl", "nix", "bzl", "diff", "patch",
 ];
 
-/// Every extension that promises something, in lower case. The one table of it: readers and the catalog ask here.
+/// All known extensions, in lower case. Readers and the catalog use this table only.
 const KINDS: &[(FileKind, &[&str])] = &[
     (
         FileKind::Text,
@@ -142,12 +142,12 @@ const KINDS: &[(FileKind, &[&str])] = &[
 ];
 
 impl FileKind {
-    /// Returns the kind that goes with an extension in lower case.
+    /// Returns the kind for an extension in lower case.
     pub fn of_extension(extension: &str) -> FileKind {
         KINDS.iter().find(|(_, extensions)| extensions.contains(&extension)).map_or(FileKind::Other, |(kind, _)| *kind)
     }
 
-    /// Returns the name under which it is kept.
+    /// Returns the stored name.
     pub fn name(self) -> &'static str {
         match self {
             FileKind::Text => "text",
@@ -168,7 +168,7 @@ impl FileKind {
         }
     }
 
-    /// Returns the kind of that name; an unknown one is [`FileKind::Other`].
+    /// Returns the kind with this name; [`FileKind::Other`] for an unknown name.
     pub fn from_name(name: &str) -> FileKind {
         KINDS.iter().map(|(kind, _)| *kind).find(|it| it.name() == name).unwrap_or(FileKind::Other)
     }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_extension_has_two_kinds_and_every_kind_survives_its_name() {
+    fn extensions_are_unique_and_kind_names_round_trip() {
         let mut all: Vec<&str> = KINDS.iter().flat_map(|(_, extensions)| extensions.iter().copied()).collect();
         let count = all.len();
         all.sort_unstable();

@@ -1,4 +1,4 @@
-//! Files and their text as JSON clients see them: bounded, and without what only vic itself needs.
+//! Files, jobs and text as JSON clients see them: bounded, and without internal fields.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::model::{
     Reason, printed,
 };
 
-/// Which files are there?
+/// A request to list files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesRequest {
@@ -21,18 +21,18 @@ pub struct FilesRequest {
     pub state: Option<FileState>,
     /// Metadata filters.
     pub filters: L0Filters,
-    /// Most files, 1 to 10000; 100 when absent.
+    /// Maximum number of files, 1 to 10000; 100 when absent.
     #[schemars(range(min = 1, max = 10000))]
     pub limit: Option<u32>,
-    /// Files to pass over.
+    /// Number of files to skip.
     pub offset: u64,
 }
 
-/// What stands in a file?
+/// A request for the text of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadRequest {
-    /// Path of a file below a root, absolute or as hits print it, or `archive.zip!/member`; its place may follow it, as in
+    /// Path of a file below a root, absolute or as hits print it, or `archive.zip!/member`. A place may follow, as in
     /// `lease.pdf, page 3`.
     pub path: String,
     /// Only this page or slide, `3` or `3-5`.
@@ -47,49 +47,49 @@ pub struct ReadRequest {
     pub part: Option<String>,
     /// Only this member of an archive, levels joined by `!/`.
     pub member: Option<String>,
-    /// Character to begin at.
+    /// First character.
     pub offset: u64,
-    /// Most characters, 1 to 1000000; 20000 when absent.
+    /// Maximum number of characters, 1 to 1000000; 20000 when absent.
     #[schemars(range(min = 1, max = 1000000))]
     pub max_chars: Option<u64>,
 }
 
 impl ReadRequest {
-    /// Which part of the file is meant.
+    /// Returns the requested part of the file.
     pub fn place(&self) -> Place {
         let ReadRequest { page, lines, sheet, cell, part, member, .. } = self.clone();
         Place { page, lines, sheet, cell, part, member }
     }
 }
 
-/// What to index, as the bridge is asked.
+/// A request to index, as the bridge takes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexStart {
-    /// Absolute path of a folder, or of a file of a root; without it VIC_WAREHOUSE_ROOT, or else every known root.
+    /// Absolute path of a folder, or of a file of a root. Without it, VIC_WAREHOUSE_ROOT, or every known root.
     pub root: Option<String>,
-    /// The index of this daemon; any other is refused.
+    /// The index of this daemon; any other is rejected.
     pub db_path: Option<String>,
-    /// Read and embed everything again, changed or not.
+    /// Read and embed every file again, changed or not.
     pub full: bool,
     /// Read at most this many files; the rest stay pending.
     pub max_files: Option<u64>,
-    /// Stop after L0.
+    /// Stop after L0 (metadata).
     pub metadata_only: bool,
-    /// Whether pictures of text are read.
+    /// When to run OCR.
     pub ocr: OcrMode,
 }
 
-/// A job as the bridge tells it: the snapshot, and what the contract of the bridge adds.
+/// A job as the bridge reports it: the snapshot, and the additional fields of the bridge contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobReport {
-    /// `running`, `completed` or `failed`; `state` tells more: queued is running, cancelled is failed.
+    /// `running`, `completed` or `failed`. See `state` for details: a queued job is `running`, a cancelled one `failed`.
     pub status: String,
-    /// When it was asked for, RFC 3339.
+    /// Time of the request, RFC 3339.
     pub created_at: Option<String>,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started_at: Option<String>,
-    /// When it ended, RFC 3339.
+    /// End time, RFC 3339.
     pub finished_at: Option<String>,
     /// Chunks written to the index.
     pub rows: u64,
@@ -118,34 +118,34 @@ impl From<JobSnapshot> for JobReport {
     }
 }
 
-/// One file of a list.
+/// One file in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileEntry {
     /// Absolute path; a `file://` URL where it is not UTF-8.
     pub path: String,
-    /// The root it lies in.
+    /// The root that contains it.
     pub root: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When its content last changed, RFC 3339.
+    /// Last change of its content, RFC 3339.
     pub modified: String,
     /// User name, or number when it has none.
     pub owner: String,
     /// Lower case, without the dot; empty when there is none.
     pub extension: String,
-    /// What it is, coarsely.
+    /// Broad kind.
     pub kind: FileKind,
     /// Media type by content.
     pub media_type: String,
-    /// Whether it is in the index.
+    /// Indexing state.
     pub state: FileState,
-    /// Why it is not.
+    /// Why it is not indexed.
     pub reason: Option<Reason>,
-    /// More on why, or empty.
+    /// More about the reason, or empty.
     pub detail: String,
     /// Chunks in the index.
     pub chunks: u32,
-    /// BLAKE3 of its content in hex, once it was read.
+    /// BLAKE3 of its content in hex, once it has been read.
     pub hash: Option<String>,
 }
 
@@ -173,7 +173,7 @@ impl From<&FileRecord> for FileEntry {
 /// One page of a list of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilePage {
-    /// How many files match in all.
+    /// Total number of matching files.
     pub total: u64,
     /// The files of this page.
     pub files: Vec<FileEntry>,
@@ -182,7 +182,7 @@ pub struct FilePage {
 /// A part of the text of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
-    /// The file, as it was asked for.
+    /// The file, as requested.
     pub path: String,
     /// Title, when the format has one.
     pub title: Option<String>,
@@ -190,36 +190,36 @@ pub struct Reading {
     pub media_type: String,
     /// Pages, when the format has them.
     pub pages: Option<u32>,
-    /// Characters of the whole text.
+    /// Length of the whole text in characters.
     pub total_chars: u64,
-    /// Character at which this part begins.
+    /// First character of this part.
     pub offset: u64,
-    /// Where the next part begins; null at the end.
+    /// First character of the next part; null at the end.
     pub next_offset: Option<u64>,
-    /// The blocks of this part; the first and the last may be cut.
+    /// The blocks of this part; the first and the last may be truncated.
     pub blocks: Vec<ReadingBlock>,
     /// What could not be read.
     pub problems: Vec<String>,
-    /// True when extraction stopped at a limit: the whole text is longer than `total_chars`.
+    /// True when extraction stopped at a limit, so that the whole text is longer than `total_chars`.
     pub truncated: bool,
 }
 
 /// A block of text with its place in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadingBlock {
-    /// What it is.
+    /// Its role.
     pub kind: BlockKind,
-    /// Character of the whole text at which `text` begins.
+    /// Offset of `text` in the whole text, in characters.
     pub start: u64,
     /// The text.
     pub text: String,
-    /// Where the whole block stands in the file.
+    /// Place of the whole block in the file.
     pub anchor: Anchor,
 }
 
 impl Reading {
-    /// Cuts at most `max_chars` characters out of a document, from character `offset` on. Blocks are counted one after
-    /// the other with nothing between them.
+    /// Cuts at most `max_chars` characters out of a document, from character `offset`. Characters are counted over the
+    /// concatenated blocks, without separators.
     pub fn cut(path: &str, document: Document, offset: u64, max_chars: u64) -> Reading {
         let end = offset.saturating_add(max_chars);
         let mut at = 0u64;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_as_long_as_asked_and_says_where_the_next_begins() {
+    fn cut_returns_part_and_next_offset() {
         check(0, 100, &["äbc", "def"], None);
         check(0, 3, &["äbc"], Some(3));
         check(1, 3, &["bc", "d"], Some(4));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_together_are_the_whole() {
+    fn parts_concatenate_to_whole_text() {
         let (mut text, mut offset) = (String::new(), Some(0));
         while let Some(from) = offset {
             let reading = Reading::cut("/w/a", document(), from, 1);

@@ -1,8 +1,8 @@
-//! The hand-over types between the rooms, and nothing that does anything.
+//! Data types passed between the modules. They hold no logic beyond conversions.
 //!
-//! `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`: a reader who knows these knows the
-//! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
-//! their field names and types do not change.
+//! `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit` is the path of a file through the
+//! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published
+//! contract: their field names and types do not change.
 
 mod address;
 pub mod agent;

@@ -1,4 +1,4 @@
-//! Exact places: of any part of a text, from those of the pieces that the text is made of. Pure.
+//! Exact places: computes the place of any part of a chunk from the places of its pieces. Pure functions.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::model::{Anchor, Chunk, Region};
 
-/// What stands between the headings above a passage.
+/// Separator between the headings above a passage.
 pub const HEADINGS_BETWEEN: &str = " > ";
 
-/// Names of the fields of an anchor as pieces are stored: there may be ten million.
+/// Short names of the fields of an anchor in stored pieces. An index may hold ten million pieces.
 const SHORT: [(&str, &str); 12] = [
     ("page", "p"),
     ("line_start", "l"),
@@ -28,7 +28,7 @@ const SHORT: [(&str, &str); 12] = [
 const LINE_END: &str = "line_end";
 const BYTE_END: &str = "byte_end";
 
-/// A part of the text of a chunk that has a place of its own.
+/// A part of the text of a chunk with a place of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChunkPiece {
     /// Its bytes in [`Chunk::text`].
@@ -37,15 +37,15 @@ pub struct ChunkPiece {
     pub anchor: Anchor,
 }
 
-/// The pieces of a chunk as they are stored, and read only when a place is asked for: a search goes through millions.
+/// The pieces of a chunk in their stored form, parsed only when a place is needed: a search scans millions of chunks.
 ///
-/// A JSON array: for each piece by how many bytes of the text it begins behind the one before it, and what of its anchor
-/// differs from that one's, by short names. Empty where the anchor of the chunk holds for all of its body.
+/// A JSON array. Each piece has its offset in bytes from the start of the previous piece, and the fields of its anchor
+/// that differ from the previous one, by short names. Empty when the chunk's anchor holds for all of its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pieces(String);
 
 impl Pieces {
-    /// Keeps the places of pieces, which lie in their order in `text`, whose body begins at `body_start`.
+    /// Encodes pieces, which are in the order of `text`. The body of `text` begins at `body_start`.
     pub fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> Pieces {
         if !pieces.iter().any(|it| it.range.start < body_start) && pieces.len() < 2 {
             return Pieces::default();
@@ -60,17 +60,17 @@ impl Pieces {
         Pieces(Value::Array(stored).to_string())
     }
 
-    /// Takes what was stored; empty for none.
+    /// Wraps the stored form; empty for no pieces.
     pub fn stored(json: &str) -> Pieces {
         Pieces(json.to_owned())
     }
 
-    /// Returns what is to be stored; empty for none.
+    /// Returns the stored form; empty for no pieces.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads the pieces of a text; none where there are none, or where they do not fit it.
+    /// Decodes the pieces of a text. Returns `None` if there are none or if they do not fit the text.
     fn read(&self, text: &str, body_start: usize) -> Option<Vec<ChunkPiece>> {
         if self.0.is_empty() {
             return None;
@@ -99,7 +99,7 @@ impl Pieces {
     }
 }
 
-/// The bytes of a piece, without what stands between it and the next one, which begins at `end`.
+/// Returns the bytes of a piece, without the separator before the next piece, which begins at `end`.
 fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Option<Range<usize>> {
     let is_heading = start < body_start;
     let end = if is_heading { end.min(body_start) } else { end };
@@ -108,7 +108,7 @@ fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Optio
     Some(start..start + piece.trim_end().len())
 }
 
-/// The fields of an anchor by their short names, without ends that follow from the text.
+/// Returns the fields of an anchor by their short names, without ends that follow from the text.
 fn short(text: &str, anchor: &Anchor) -> Map<String, Value> {
     let Ok(Value::Object(mut long)) = serde_json::to_value(anchor) else { return Map::new() };
     if anchor.line_end == last_line(text, anchor) {
@@ -118,7 +118,7 @@ fn short(text: &str, anchor: &Anchor) -> Map<String, Value> {
         long.remove(BYTE_END);
     }
     if let Some(region) = anchor.region {
-        // A thousandth of a page is less than a letter, and a number of 17 digits tells no more.
+        // A ten-thousandth of a page is finer than a letter, so more digits carry no information.
         let rounded = |it: f32| (f64::from(it) * 1e4).round() / 1e4;
         let Region { left, top, right, bottom } = region;
         let edges = [("left", left), ("top", top), ("right", right), ("bottom", bottom)];
@@ -139,25 +139,25 @@ fn long(text: &str, fields: &Map<String, Value>) -> Option<Anchor> {
     Some(anchor)
 }
 
-/// The last line of a text whose lines are those of the file.
+/// Returns the last line of a text that is contiguous in the file.
 fn last_line(text: &str, anchor: &Anchor) -> Option<u32> {
     anchor.line_start.map(|first| first.saturating_add(line_breaks(text)))
 }
 
-/// One past the last byte of a text that is the bytes of the file.
+/// Returns one past the last byte of a text that is verbatim in the file.
 fn last_byte(text: &str, anchor: &Anchor) -> Option<u64> {
     anchor.byte_start.filter(|_| anchor.verbatim).map(|first| first.saturating_add(text.len() as u64))
 }
 
-/// What is to be put in the place of the fields before; `null` where nothing is.
+/// Returns the fields that differ from `before`; `null` for a field that is gone.
 fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|it| !now.contains_key(*it)).map(|it| (it.clone(), Value::Null));
     let new = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// Joins neighbours that one anchor says everything about: paragraphs of a page without lines, and
-/// text that goes on in the file as it does here.
+/// Joins neighbouring pieces that one anchor describes exactly: paragraphs of a page without lines, and text that is
+/// contiguous in the file too.
 pub fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -172,7 +172,7 @@ pub fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     joined
 }
 
-/// Says whether a piece and the one behind it are one text in the file as well.
+/// Returns whether `piece` follows `before` without a gap in the file too.
 fn goes_on(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
     let (a, b) = (&before.anchor, &piece.anchor);
     let Anchor { line_start, line_end, byte_start, byte_end, .. } = *b;
@@ -192,7 +192,7 @@ fn goes_on(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
     }
 }
 
-/// Lines of a part of a text.
+/// Line counts of a part of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
     /// Line breaks before it.
@@ -204,7 +204,7 @@ pub struct Lines {
 }
 
 impl Anchor {
-    /// Narrows the place of a text to a part of it, given by its bytes and its lines, as far as enough is known.
+    /// Narrows the place of a text to a part of it, given by bytes and lines, as far as the anchor allows.
     pub fn narrowed(&self, bytes: &Range<usize>, lines: Lines) -> Anchor {
         let further = |line: u32| {
             let left_out = self.gaps.iter().take_while(|it| it.0 <= line);
@@ -229,8 +229,8 @@ impl Anchor {
         anchor
     }
 
-    /// Narrows the place of a text to a part of it. White space at the ends of the part counts for nothing, save what
-    /// stands before the first letter of a line.
+    /// Narrows the place of a text to a part of it. Ignores white space at both ends of the part, except the
+    /// indentation of its first line.
     pub fn narrowed_to(&self, text: &str, part: Range<usize>) -> Anchor {
         let part = trimmed(text, part);
         let lines = Lines {
@@ -241,8 +241,8 @@ impl Anchor {
         self.narrowed(&part, lines)
     }
 
-    /// Returns the place of a passage that reaches from the start of this one to the end of `last`. Its page is the one that
-    /// it begins on.
+    /// Returns the place of a passage from the start of this anchor to the end of `last`. Its page is the page it
+    /// begins on.
     pub fn up_to(self, last: &Anchor) -> Anchor {
         let first = self;
         let bytes = match (first.byte_start, last.byte_end) {
@@ -256,14 +256,14 @@ impl Anchor {
             }
             (from, _) => from.clone(),
         };
-        // A rectangle says something on its own page only; what goes on overleaf is cited by where it begins.
+        // A rectangle is valid on one page only; a passage over two pages is cited by its beginning.
         let region = match (first.region, last.region) {
             (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
             (Some(from), _) => Some(from),
-            // Facts about the file have no page; what follows them has.
+            // Facts about the file have no page; the text after them has.
             (None, to) => to.filter(|_| first.page.is_none()),
         };
-        // A quotation that a passage begins with is not what all of it is.
+        // Keep `quote` only if the whole passage is a quotation.
         let part = first.part.filter(|it| !it.ends_with("quote") || last.part.as_ref() == Some(it));
         Anchor {
             page: first.page.or(last.page),
@@ -279,8 +279,8 @@ impl Anchor {
     }
 }
 
-/// Narrows a range of cells to some of its rows, all counted from its first one; none when its last row is not the last
-/// one of the text.
+/// Narrows a cell range to the rows `from..=to`, counted from its first row. Returns `None` unless the range has one
+/// row for each line of the text.
 fn rows_of(cells: &str, all: u32, from: u32, to: u32) -> Option<String> {
     let (first_cell, last_cell) = cells.split_once(':')?;
     let (first_column, first) = cell(first_cell)?;
@@ -301,7 +301,7 @@ pub fn line_breaks(text: &str) -> u32 {
     u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
-/// Takes blank lines and white space off a part of a text, but keeps the indentation of its first line.
+/// Trims blank lines and white space from a part of a text, but keeps the indentation of its first line.
 fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
     let body = &text[part.clone()];
     let blank = body.len() - body.trim_start().len();
@@ -309,7 +309,7 @@ fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
     part.start + start..part.start + body.trim_end().len().max(start)
 }
 
-/// The places of everything that stands in a chunk.
+/// The places of all text of a chunk.
 #[derive(Clone, Debug)]
 pub struct Places<'c> {
     chunk: &'c Chunk,
@@ -317,8 +317,8 @@ pub struct Places<'c> {
 }
 
 impl Places<'_> {
-    /// Returns the place of some bytes of [`Chunk::text`]. Where they reach over several pieces it is one that holds all of
-    /// them, and its page is that of their beginning.
+    /// Returns the place of a byte range of [`Chunk::text`]. If the range spans several pieces, the place covers all of
+    /// them and its page is the first one.
     pub fn of_text(&self, range: Range<usize>) -> Anchor {
         let (text, range) = (&self.chunk.text, trimmed(&self.chunk.text, range));
         let within = |piece: &ChunkPiece| {
@@ -334,14 +334,14 @@ impl Places<'_> {
         }
     }
 
-    /// The pieces that hold some bytes: where these lie between two pieces, the one before them.
+    /// Returns the pieces that overlap a byte range. If the range lies between two pieces, returns the one before it.
     fn between(&self, range: &Range<usize>) -> &[ChunkPiece] {
         let first = self.pieces.partition_point(|it| it.range.end <= range.start);
         let last = self.pieces.partition_point(|it| it.range.start < range.end.max(range.start + 1));
         if first < last { &self.pieces[first..last] } else { &self.pieces[first.saturating_sub(1)..first] }
     }
 
-    /// Returns the bytes of [`Chunk::text`] of each heading above the passage that stands nowhere but here.
+    /// Returns the byte range in [`Chunk::text`] of each heading above the passage.
     pub fn headings(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let body = self.chunk.body_start as usize;
         self.pieces.iter().map(|it| it.range.clone()).take_while(move |it| it.start < body)
@@ -349,7 +349,7 @@ impl Places<'_> {
 }
 
 impl Chunk {
-    /// Returns the places of everything that stands in it.
+    /// Returns the places of all text of the chunk.
     pub fn places(&self) -> Places<'_> {
         let body = self.body_start as usize;
         let whole = || ChunkPiece { range: body..self.text.len(), anchor: self.anchor.clone() };
@@ -357,14 +357,14 @@ impl Chunk {
         Places { chunk: self, pieces }
     }
 
-    /// Returns the place of some bytes of the [body](Chunk::body), e.g. of a sentence: its own page, lines, cells and bytes.
+    /// Returns the place of a byte range of the [body](Chunk::body), e.g. of a sentence: its page, lines, cells, bytes.
     pub fn anchor_of(&self, range: Range<usize>) -> Anchor {
         let body = self.body_start as usize;
         self.places().of_text(body + range.start..body + range.end)
     }
 
-    /// Returns the bytes of the [body](Chunk::body) around one of them that stand on the same page: what is shown together
-    /// and cited by one page.
+    /// Returns the byte range of the [body](Chunk::body) around `at` that lies on the same page. It is shown together
+    /// and cited with one page.
     pub fn page_around(&self, at: usize) -> Range<usize> {
         let (places, body) = (self.places(), self.body_start as usize);
         let pieces = &places.pieces[places.headings().count()..];
@@ -379,8 +379,8 @@ impl Chunk {
         pieces[index - before].range.start - body..end - body
     }
 
-    /// Returns the bytes of [`Chunk::text`] of evidence, which are given as those of the file where the text is the file's own,
-    /// else as those of the text; none of evidence that is all of the chunk.
+    /// Returns the byte range of evidence in [`Chunk::text`]. `bytes` counts in the file where the text is verbatim,
+    /// else in the text. Returns `None` for evidence that is the whole chunk.
     pub fn evidence(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
         if bytes.is_empty() || (self.anchor.byte_start, self.anchor.byte_end) == (Some(bytes.start), Some(bytes.end)) {
             return None;
@@ -400,7 +400,7 @@ impl Chunk {
         self.text.get(range.clone()).map(|_| range)
     }
 
-    /// Says whether it stands on more than one page.
+    /// Returns whether the chunk spans more than one page.
     pub fn spans_pages(&self) -> bool {
         self.page_around(0).len() < self.body().len()
     }

@@ -1,15 +1,15 @@
-//! A place in a file as people and programs name it: what [`Anchor::place`] says, understood again.
+//! Parses a place in a file as people and programs write it: the inverse of [`Anchor::place`].
 
 use crate::error::{Error, Result};
 use crate::model::{Anchor, INSIDE};
 
-/// What stands between the parts of a place, and between a path and its place.
+/// Separator between the parts of a place, and between a path and its place.
 const BETWEEN: &str = ", ";
 
-/// Ways to take a text apart that are tried.
+/// Maximum number of ways to split a text that are tried.
 const MOST_NAMINGS: usize = 16;
 
-/// Which part of a file is meant; all of it where nothing is said. What is said holds together.
+/// Part of a file; the whole file when no field is set. All fields that are set apply together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Page or slide, `3` or `3-5`.
@@ -27,12 +27,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Says whether the whole file is meant.
+    /// Returns whether the whole file is meant.
     pub fn is_whole(&self) -> bool {
         *self == Place::default()
     }
 
-    /// Adds what only `other` says.
+    /// Takes the missing fields from `other`.
     #[must_use]
     pub fn or(self, other: Place) -> Place {
         Place {
@@ -45,8 +45,8 @@ impl Place {
         }
     }
 
-    /// Understands what hits print behind a path, e.g. `page 3, lines 7-9`. What is none of the known kinds is a part. None for
-    /// an empty text.
+    /// Parses the place that hits print after a path, e.g. `page 3, lines 7-9`. An unknown part is taken as
+    /// [`Place::part`]. Returns `None` for an empty text.
     pub fn parse(text: &str) -> Option<Place> {
         let mut place = Place::default();
         let mut parts = Vec::new();
@@ -74,8 +74,8 @@ impl Place {
     }
 }
 
-/// The ways in which a text names a file and a place in it, in the order in which they are tried: as a path, and with what
-/// hits print behind paths, `lease.pdf, page 3`, `lease.pdf  page 3  0.735 L1`, `plan.md:12` or `plan.md:12-14`.
+/// Returns the possible splits of a text into a file and a place, in the order to try: the text as a path, and a path
+/// with the place that hits print, `lease.pdf, page 3`, `lease.pdf  page 3  0.735 L1`, `plan.md:12` or `plan.md:12-14`.
 pub fn namings(text: &str) -> impl Iterator<Item = (&str, Place)> {
     let separators = [BETWEEN, "  ", ":"];
     let mut cuts: Vec<(usize, &str)> =
@@ -84,20 +84,20 @@ pub fn namings(text: &str) -> impl Iterator<Item = (&str, Place)> {
     let placed = cuts.into_iter().filter_map(|(at, separator)| {
         let (path, said) = (&text[..at], text[at + separator.len()..].split("  ").next()?.trim());
         let place = match separator {
-            // As grep prints it; else a colon is one of a name.
+            // The form that grep prints; any other colon belongs to a name.
             ":" if span("", said).is_ok() => Place { lines: Some(said.to_string()), ..Place::default() },
             ":" => Place::parse(said).filter(|it| it.part.is_none())?,
             _ => Place::parse(said)?,
         };
         (!path.is_empty()).then_some((path, place))
     });
-    // An archive is there with any member behind it: a place that is surely one is tried before a member of that name.
+    // Any text after `archive!/` could name a member, so a split with an unambiguous place is tried first.
     let is_surely = |it: &(&str, Place)| it.1.part.is_none() && it.0.contains(INSIDE);
     let (surely, perhaps): (Vec<_>, Vec<_>) = placed.take(MOST_NAMINGS).partition(is_surely);
     surely.into_iter().chain(std::iter::once((text, Place::default()))).chain(perhaps)
 }
 
-/// Understands `3` and `3-5`, from 1.
+/// Parses `3` and `3-5`, counted from 1.
 ///
 /// # Errors
 /// `InvalidArgument` for the field.
@@ -109,7 +109,7 @@ pub fn span(field: &str, text: &str) -> Result<(u32, u32)> {
     }
 }
 
-/// Understands `B2` and `B2:D9`: the first and the last row and column, from 0.
+/// Parses `B2` and `B2:D9` into the first and the last (row, column), from 0.
 pub fn cells_of(text: &str) -> Option<((u32, u32), (u32, u32))> {
     let (first, last) = text.split_once(':').unwrap_or((text, text));
     let (first, last) = (cell(first)?, cell(last)?);
@@ -117,7 +117,7 @@ pub fn cells_of(text: &str) -> Option<((u32, u32), (u32, u32))> {
 }
 
 fn cell(text: &str) -> Option<(u32, u32)> {
-    /// As many letters and digits as the largest sheets need.
+    /// Maximum number of letters and digits: enough for the largest sheets.
     const MOST: (usize, usize) = (3, 7);
     let digits = text.find(|it: char| !it.is_ascii_uppercase())?;
     let (letters, number) = text.split_at(digits);
@@ -129,14 +129,14 @@ fn cell(text: &str) -> Option<(u32, u32)> {
     Some((number.parse::<u32>().ok()?.checked_sub(1)?, column - 1))
 }
 
-/// Says whether this is what [`Anchor::place`] says of a rectangle on a page.
+/// Returns whether the text is a region as [`Anchor::place`] prints it.
 fn is_region(text: &str) -> bool {
     const WORDS: [&str; 5] = ["top", "bottom", "left", "right", "centre"];
     !text.is_empty() && text.split(' ').all(|it| WORDS.contains(&it))
 }
 
 impl Anchor {
-    /// Says whether a part of this name is meant, as [`Anchor::place`] prints it: its part, its symbol, or both.
+    /// Returns whether `name`, as [`Anchor::place`] prints it, is the part, the symbol, or both.
     pub fn is_part(&self, name: &str) -> bool {
         let both = || Some(format!("{}{BETWEEN}{}", self.part.as_ref()?, self.symbol.as_ref()?));
         [self.part.as_deref(), self.symbol.as_deref(), both().as_deref()].contains(&Some(name))
@@ -149,7 +149,7 @@ mod tests {
     use crate::model::Region;
 
     #[test]
-    fn what_an_anchor_says_is_understood() {
+    fn anchor_place_round_trips() {
         let anchor = Anchor { page: Some(3), line_start: Some(7), line_end: Some(9), ..Anchor::default() };
         let place = Place::parse(&anchor.place()).unwrap();
         assert_eq!((place.page.as_deref(), place.lines.as_deref()), (Some("3"), Some("7-9")));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_a_path_first_and_then_a_path_with_a_place() {
+    fn namings_try_whole_path_before_path_with_place() {
         let check = |text: &str, path: &str, place: Place| {
             let found: Vec<_> = namings(text).collect();
             let (whole, placed) = ((text, Place::default()), (path, place));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_and_cells_are_understood_or_refused() {
+    fn span_and_cells_parse_valid_and_reject_invalid() {
         assert_eq!((span("", "3").unwrap(), span("", "3-5").unwrap()), ((3, 3), (3, 5)));
         for wrong in ["", "0", "5-3", "a", "3-", "-3", "3-5-7", "99999999999"] {
             assert_eq!(span("lines", wrong).unwrap_err().field.as_deref(), Some("lines"), "{wrong}");

@@ -1,4 +1,4 @@
-//! The published contract of a question and its answer. Names and types follow the API document; do not change them.
+//! The published contract of a question and its answer. Names and types follow the API document and must not change.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::model::Anchor;
 
-/// What may leave the machine, strictest first.
+/// Data that may leave the machine, strictest mode first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyMode {
@@ -22,7 +22,7 @@ pub enum PrivacyMode {
 }
 
 impl PrivacyMode {
-    /// Returns the mode that lets less out.
+    /// Returns the stricter mode of the two.
     pub fn stricter(self, other: PrivacyMode) -> PrivacyMode {
         self.min(other)
     }
@@ -36,7 +36,7 @@ impl PrivacyMode {
         }
     }
 
-    /// Returns the mode of that [`PrivacyMode::name`].
+    /// Returns the mode with this [`PrivacyMode::name`].
     pub fn from_name(name: &str) -> Option<PrivacyMode> {
         [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk, PrivacyMode::CloudEmbeddingOk]
             .into_iter()
@@ -44,7 +44,7 @@ impl PrivacyMode {
     }
 }
 
-/// Metadata filters, all of which must hold.
+/// Metadata filters; a file must match all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct L0Filters {
@@ -71,31 +71,31 @@ pub struct L0Filters {
     pub owner: Option<String>,
 }
 
-/// Bytes of a glob: compiled, each of them takes some hundred.
+/// Maximum size of a glob, in bytes; a compiled glob takes some hundred bytes per byte.
 pub const MAX_GLOB: usize = 4 << 10;
 
-/// Extensions that a filter names at most.
+/// Maximum number of extensions in a filter.
 pub const MAX_EXTENSIONS: usize = 1_000;
 
-/// Words at most that a name must contain: each is looked for in every name.
+/// Maximum number of words that a name must contain; each word is searched in every name.
 pub const MAX_NAME_WORDS: usize = 16;
 
-/// What a question can want: the values of [`QueryPlan::intent`].
+/// Values of [`QueryPlan::intent`].
 pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evidence"];
 
-/// Skills that L2 has: the values of [`QueryPlan::l2_skills`].
+/// L2 skills: values of [`QueryPlan::l2_skills`].
 pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 
-/// What the librarian made of a question.
+/// The query plan that the librarian derives from a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
-    /// Short label, of [`INTENTS`]; others are carried out as `search`.
+    /// Short label from [`INTENTS`]; others run as `search`.
     pub intent: String,
     /// Metadata filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l0_filters: Option<L0Filters>,
-    /// The text that is embedded.
+    /// The text to embed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l1_query_text: Option<String>,
     /// Similarity floor of L1 hits, 0 to 1.
@@ -105,22 +105,22 @@ pub struct QueryPlan {
     /// Whether L2 must run.
     #[serde(default)]
     pub requires_l2: bool,
-    /// Skills to run at L2, of [`SKILLS`].
+    /// Skills to run at L2, from [`SKILLS`].
     #[serde(default)]
     pub l2_skills: Vec<String>,
-    /// Most files to look at in depth.
+    /// Maximum number of files for L2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_top_k: Option<u32>,
-    /// What may leave the machine.
+    /// Data that may leave the machine.
     pub privacy_mode: PrivacyMode,
-    /// The question as asked.
+    /// The original question.
     pub raw_user_text: String,
-    /// Who made the plan.
+    /// The planner that made the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner_model_id: Option<String>,
 }
 
-/// One file that answers the question.
+/// One matching file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchHit {
@@ -137,17 +137,17 @@ pub struct SearchHit {
     pub excerpt: String,
     /// L0 fields, anchors and chunk ids.
     pub metadata: Map<String, Value>,
-    /// Why this is a hit, from facts only.
+    /// Explanation of the match, from facts only.
     pub reasoning: String,
 }
 
-/// How the answer came about.
+/// Statistics of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseStats {
     /// `tiered` or `legacy`.
     pub pipeline: String,
-    /// The root that was asked; the common parent's list joined by `:` when there are several.
+    /// The searched root; several roots are joined by `:`.
     pub warehouse_root: String,
     /// Directory of the index.
     pub db_path: String,
@@ -169,45 +169,44 @@ pub struct ResponseStats {
     pub filesystem_files_seen: Option<u64>,
 }
 
-/// How far the indexed files answer a question.
+/// How well the indexed files answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOutcome {
     /// The quotes answer it.
     Answered,
-    /// A file very likely holds the answer, but no single sentence gives it: the quotes show where to look.
+    /// A file very likely holds the answer, but no single sentence gives it: the quotes show where to read.
     Passage,
     /// Nothing in the indexed files answers it.
     Nothing,
 }
 
 impl AnswerOutcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [AnswerOutcome; 3] = [AnswerOutcome::Answered, AnswerOutcome::Passage, AnswerOutcome::Nothing];
 }
 
-/// Text copied from a file that answers a question, or a part of it.
+/// Text copied from a file that answers a question or a part of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerQuote {
-    /// Number of the hit that it comes from, from 1.
+    /// Number of the hit it comes from, from 1.
     pub hit: u32,
-    /// The sentence, the list item, or the table row with the heads of its columns.
+    /// The sentence, the list item, or the table row with its column heads.
     pub text: String,
     /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
     pub place: String,
-    /// Whether it was read again in the file as it is now.
+    /// Whether the quote was verified in the current file.
     pub checked: bool,
 }
 
-/// What the indexed files say to a question.
+/// The answer of the indexed files to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// How far it is answered.
+    /// The outcome.
     pub outcome: AnswerOutcome,
-    /// Estimated probability, 0 to 1, that the quotes answer the question; the estimate is calibrated on questions with known
-    /// answers.
+    /// Estimated probability, 0 to 1, that the quotes answer the question, calibrated on questions with known answers.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// One to three quotes, best first; empty when nothing answers.
@@ -218,59 +217,58 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResponse {
-    /// The plan that was carried out.
+    /// The plan that was run.
     pub query_plan: QueryPlan,
     /// Hits, best first.
     pub hits: Vec<SearchHit>,
     /// A summary of the hits for people, or null.
     pub answer_summary: Option<String>,
-    /// The same for programs: what the files say to the question; null where no summary was asked for, and for lists of
-    /// files.
+    /// The same for programs; null if no summary was requested, and for lists of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// What the user should know: skipped paths, missing parts, stale index.
+    /// Warnings for the user: skipped paths, missing parts, stale index.
     pub warnings: Vec<String>,
-    /// How it came about.
+    /// Statistics.
     pub stats: Option<ResponseStats>,
 }
 
-/// A question as a client sends it. Fields that are absent take the configured default.
+/// A question from a client. Absent fields take the configured default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskRequest {
     /// The question.
     pub query: String,
-    /// What may leave the machine.
+    /// Data that may leave the machine.
     pub privacy_mode: Option<PrivacyMode>,
     /// Only below this folder.
     pub warehouse_root: Option<String>,
-    /// Most hits, 1 to 1000.
+    /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Filters that are added to those the librarian finds.
+    /// Filters in addition to those found by the librarian.
     pub filters: L0Filters,
-    /// Whether each hit's metadata tells every leg's rank and score under `explain`.
+    /// Whether each hit's metadata has every leg's rank and score under `explain`.
     pub explain: bool,
-    /// A plan to carry out instead of making one.
+    /// A plan to run instead of making one.
     pub plan: Option<QueryPlan>,
 }
 
-/// One message of a streamed answer, in this order: the plan once, the hits (again when L2 changed them), the summary
-/// piece by piece, and the whole answer at the end.
+/// One event of a streamed answer, in this order: the plan once, the hits (again if L2 changed them), the summary in
+/// pieces, and finally the whole answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event", content = "data")]
 pub enum AskEvent {
-    /// What will be carried out.
+    /// The plan to run.
     Plan(Box<QueryPlan>),
     /// Hits so far, best first.
     Hits(Vec<SearchHit>),
     /// The next piece of the summary.
     Text(String),
-    /// The whole answer; nothing follows. Its summary is the checked one and may differ from the pieces.
+    /// The whole answer, always last. Its summary is verified and may differ from the pieces.
     Done(Box<AskResponse>),
 }
 
-/// Which files are like this one?
+/// A request for files similar to a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimilarRequest {
@@ -278,46 +276,46 @@ pub struct SimilarRequest {
     pub path: String,
     /// Only below this folder.
     pub warehouse_root: Option<String>,
-    /// Most hits, 1 to 1000.
+    /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Metadata filters.
     pub filters: L0Filters,
 }
 
-/// Where does a regular expression match in the indexed text?
+/// A search with a regular expression in the indexed text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrepRequest {
     /// Regular expression of the `regex` crate, matched line by line.
     pub pattern: String,
-    /// Whether case is folded.
+    /// Whether to ignore case.
     pub ignore_case: bool,
     /// Whether the pattern is plain text.
     pub fixed: bool,
     /// Only below this folder.
     pub warehouse_root: Option<String>,
-    /// Most lines, 1 to 10000.
+    /// Maximum number of lines, 1 to 10000.
     #[schemars(range(min = 1, max = 10000))]
     pub limit: Option<u32>,
-    /// Lines to give before each, at most 50.
+    /// Context lines before each match, at most 50.
     #[schemars(range(max = 50))]
     pub before: u32,
-    /// Lines to give after each, at most 50.
+    /// Context lines after each match, at most 50.
     #[schemars(range(max = 50))]
     pub after: u32,
     /// Metadata filters.
     pub filters: L0Filters,
 }
 
-/// One line that matches.
+/// One matching line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepMatch {
     /// Path relative to its root; `archive.zip!/member` inside archives.
     pub path: String,
     /// Absolute path of the file on disk.
     pub absolute_path: String,
-    /// Where the line stands, as exactly as its format tells.
+    /// Place of the line, as exactly as its format allows.
     pub anchor: Anchor,
     /// The line.
     pub line: String,
@@ -325,15 +323,15 @@ pub struct GrepMatch {
     pub start: u32,
     /// One past its last byte.
     pub end: u32,
-    /// The lines before it, as many as were asked for and are there; the last is the one right above.
+    /// Context lines before the match, up to the requested number; the last is the one directly above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// The lines after it.
+    /// Context lines after the match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
 }
 
-/// All lines that match, by path and place.
+/// All matching lines, by path and place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepResponse {
     /// The lines.
@@ -342,11 +340,11 @@ pub struct GrepResponse {
     pub files_searched: u64,
     /// True when the limit cut the list short.
     pub truncated: bool,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// One outbound request that was made or refused, as the audit log keeps it.
+/// Audit log entry of one outbound request, sent or refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// Milliseconds since the epoch.
@@ -355,10 +353,10 @@ pub struct AuditRecord {
     pub destination: String,
     /// Bytes of the request's body; 0 when it was refused.
     pub bytes: u64,
-    /// What for: `embedding`, `reasoning`, `download`.
+    /// Purpose: `embedding`, `reasoning`, `download`.
     pub purpose: String,
-    /// Privacy mode that held.
+    /// Privacy mode in effect.
     pub privacy_mode: PrivacyMode,
-    /// True when it was let out.
+    /// True when it was sent.
     pub allowed: bool,
 }

@@ -1,16 +1,16 @@
-//! The terms on which files of unknown origin are read.
+//! Policy for reading untrusted files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens where a reader cannot be jailed.
+/// Whether readers may run without a jail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JailMode {
-    /// Only plain text is read; everything else waits, with a reason.
+    /// Only plain text is read without a jail; any other file fails with a reason.
     #[default]
     Required,
-    /// Everything is read, in a process with limits and no jail, and the status says so.
+    /// Every file is read, without a jail in a process with limits, and the status reports it.
     Optional,
 }
 
@@ -26,13 +26,13 @@ impl JailMode {
         }
     }
 
-    /// Returns the mode of that [`JailMode::name`].
+    /// Returns the mode with this [`JailMode::name`].
     pub fn from_name(name: &str) -> Option<JailMode> {
         JailMode::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
-/// What is blacked out in texts before anybody indexes, shows or sends them.
+/// Secrets to redact in texts before they are indexed, shown or sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Redaction {
@@ -46,7 +46,7 @@ pub enum Redaction {
 }
 
 impl Redaction {
-    /// Every one.
+    /// Every level.
     pub const ALL: [Redaction; 3] = [Redaction::None, Redaction::Keys, Redaction::All];
 
     /// Returns the snake_case name.
@@ -58,7 +58,7 @@ impl Redaction {
         }
     }
 
-    /// Returns the one of that [`Redaction::name`].
+    /// Returns the level with this [`Redaction::name`].
     pub fn from_name(name: &str) -> Option<Redaction> {
         Redaction::ALL.into_iter().find(|it| it.name() == name)
     }

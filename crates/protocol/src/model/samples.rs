@@ -1,17 +1,19 @@
 //! Sample values of the model types, for the tests of this workspace.
 
+use std::path::Path;
+
 use crate::model::{
-    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, Coverage, Document, FileKind, FileRecord,
-    FileState, FoundFile, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseState, Phase, PrivacyMode,
-    QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn, TableGroup, TableLeftOut, TableResponse,
-    TableRow, TableValue, Upkeep, WatchReport,
+    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, ContentHash, Coverage, Document,
+    FileKind, FileRecord, FileState, FoundFile, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
+    PauseReason, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn,
+    TableGroup, TableLeftOut, TableResponse, TableRow, TableValue, Upkeep, WatchReport,
 };
 
-/// An answer with one hit, every field set.
+/// Returns an answer with one hit and every field set.
 pub fn answer(query: &str) -> AskResponse {
     let anchor = Anchor { line_start: Some(3), line_end: Some(5), verbatim: true, ..Anchor::default() };
     let metadata = serde_json::json!({"size": u64::MAX, "zeta": 1, "anchor": anchor, "alpha": null});
-    let serde_json::Value::Object(metadata) = metadata else { unreachable!("an object was made") };
+    let serde_json::Value::Object(metadata) = metadata else { unreachable!("json! builds an object") };
     AskResponse {
         query_plan: QueryPlan {
             intent: "search".into(),
@@ -62,7 +64,7 @@ pub fn answer(query: &str) -> AskResponse {
     }
 }
 
-/// `job-1` in that state, with so many files done.
+/// Returns `job-1` in this state, with this number of files done.
 pub fn job(state: JobState, files_done: u64) -> JobSnapshot {
     JobSnapshot {
         job_id: "job-1".into(),
@@ -96,7 +98,7 @@ pub fn job(state: JobState, files_done: u64) -> JobSnapshot {
     }
 }
 
-/// A daemon with one root.
+/// Returns the status of a daemon with one root.
 pub fn status() -> Status {
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -148,7 +150,7 @@ pub fn status() -> Status {
     }
 }
 
-/// A file that failed, every field set.
+/// Returns a failed file with every field set.
 pub fn file() -> FileRecord {
     FileRecord {
         id: 7,
@@ -179,7 +181,7 @@ pub fn file() -> FileRecord {
     }
 }
 
-/// A document of two blocks.
+/// Returns a document of two blocks.
 pub fn document() -> Document {
     let block = |kind, text: &str| Block {
         kind,
@@ -199,7 +201,7 @@ pub fn document() -> Document {
     }
 }
 
-/// An answer about a table that has everything.
+/// Returns a table response with every field set.
 pub fn table(path: &str) -> TableResponse {
     let value = TableValue {
         function: "sum".into(),
@@ -235,5 +237,37 @@ pub fn table(path: &str) -> TableResponse {
         result: vec![value],
         warnings: vec!["1 cell is no number".into()],
         truncated: false,
+    }
+}
+
+/// Returns the record of an indexed file with this content hash.
+pub fn indexed_file(root: &Path, name: &str, kind: FileKind, hash: ContentHash) -> FileRecord {
+    let found = FoundFile {
+        path: name.into(),
+        size: 1,
+        modified_ns: 0,
+        changed_ns: 0,
+        created_ns: None,
+        inode: 1,
+        device: 1,
+        mode: 0o644,
+        uid: 0,
+        skip: None,
+    };
+    FileRecord {
+        id: 7,
+        root_id: 1,
+        root: root.to_path_buf(),
+        found,
+        extension: name.rsplit('.').next().unwrap_or_default().into(),
+        kind,
+        media_type: String::new(),
+        owner: String::new(),
+        hash: Some(hash),
+        state: FileState::Indexed,
+        reason: None,
+        detail: String::new(),
+        chunks: 1,
+        tries: 1,
     }
 }

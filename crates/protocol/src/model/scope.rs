@@ -1,11 +1,11 @@
-//! Which part of the files a caller may know of.
+//! The part of the files that a caller may access.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::model::Root;
 
-/// All files, or those below some folders. Whatever lies outside does not exist for the caller.
+/// All files, or the files below some folders. Files outside the scope do not exist for the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Every file.
@@ -16,19 +16,19 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Says whether nothing is hidden.
+    /// Returns whether the scope covers every file.
     pub fn is_all(&self) -> bool {
         matches!(self, Scope::All)
     }
 
-    /// Says whether a path, symlinks resolved, lies in it.
+    /// Returns whether a path, symlinks resolved, lies in the scope.
     pub fn covers(&self, path: &Path) -> bool {
         let Scope::Folders(folders) = self else { return true };
-        // `/a/../b` begins with `/a` and lies elsewhere.
+        // `/a/../b` has the prefix `/a` but lies outside of it.
         !path.components().any(|it| it == Component::ParentDir) && folders.iter().any(|it| path.starts_with(it))
     }
 
-    /// Says whether a folder lies in it, or holds a part of it.
+    /// Returns whether a folder lies in the scope or contains a part of it.
     pub fn touches(&self, folder: &Path) -> bool {
         match self {
             Scope::All => true,
@@ -36,8 +36,8 @@ impl Scope {
         }
     }
 
-    /// The roots as the caller may see them: of one that is larger than the scope only the folders of the scope, without
-    /// its problem, which may name others.
+    /// Restricts roots to the scope. A root larger than the scope is replaced by the scope's folders in it, without its
+    /// problem text, which may name other folders.
     pub fn roots(&self, roots: Vec<Root>) -> Vec<Root> {
         let Scope::Folders(folders) = self else { return roots };
         let mut shown = Vec::new();
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_elsewhere_is_not_covered() {
+    fn path_outside_scope_is_not_covered() {
         for (path, covered) in [
             ("/w/a", true),
             ("/w/a/b.md", true),
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_above_is_touched_and_one_beside_is_not() {
+    fn touches_parent_folder_but_not_sibling() {
         for (path, touched) in [("/w", true), ("/", true), ("/w/a/b", true), ("/w/b", false), ("/u", false)] {
             assert_eq!(scope().touches(Path::new(path)), touched, "{path}");
         }
     }
 
     #[test]
-    fn of_a_larger_root_only_the_own_folder_is_shown_and_not_its_problem() {
+    fn larger_root_shows_scope_folder_without_problem() {
         let root = |id, path: &str| Root { id, path: path.into(), available: true, problem: "`/w/b/secret`".into() };
         let shown = scope().roots(vec![root(1, "/w"), root(2, "/v/x"), root(3, "/u")]);
         let told: Vec<_> = shown.iter().map(|it| (it.path.to_str().unwrap(), it.problem.as_str())).collect();

@@ -1,4 +1,4 @@
-//! Questions about the tables of a file, and their answers.
+//! Queries about tables of a file, and their results.
 
 use std::str::FromStr;
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::model::Anchor;
 
-/// What is made of the cells of a column.
+/// Aggregate function over the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TableFunction {
-    /// Their exact sum.
+    /// Exact sum.
     Sum,
-    /// Their mean.
+    /// Mean.
     Avg,
-    /// The least of them: of numbers, or of dates.
+    /// Smallest number or date.
     Min,
-    /// The largest of them: of numbers, or of dates.
+    /// Largest number or date.
     Max,
-    /// How many of them are not empty; without a column, how many rows there are.
+    /// Number of cells that are not empty; without a column, number of rows.
     Count,
 }
 
@@ -29,7 +29,7 @@ impl TableFunction {
     pub const ALL: [TableFunction; 5] =
         [TableFunction::Sum, TableFunction::Avg, TableFunction::Min, TableFunction::Max, TableFunction::Count];
 
-    /// Returns the name, as requests and answers have it.
+    /// Returns the name used in requests and results.
     pub fn name(self) -> &'static str {
         match self {
             TableFunction::Sum => "sum",
@@ -52,7 +52,7 @@ impl FromStr for TableFunction {
     }
 }
 
-/// The time that one group of dates spans.
+/// Period for grouping dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TablePeriod {
@@ -70,7 +70,7 @@ impl TablePeriod {
     /// Every period.
     pub const ALL: [TablePeriod; 4] = [TablePeriod::Year, TablePeriod::Quarter, TablePeriod::Month, TablePeriod::Day];
 
-    /// Returns the name, as requests have it.
+    /// Returns the name used in requests.
     pub fn name(self) -> &'static str {
         match self {
             TablePeriod::Year => "year",
@@ -92,19 +92,19 @@ impl FromStr for TablePeriod {
     }
 }
 
-/// One value that is asked for.
+/// One requested value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableAggregate {
-    /// What is made of the cells.
+    /// The function.
     pub function: TableFunction,
-    /// Their column; only `count` does without.
+    /// The column of the cells; optional for `count` only.
     #[serde(default)]
     pub column: Option<String>,
 }
 
-/// A question about one table of a file. Columns are named in any case, by a unique beginning of their name, or by their
-/// letter where the table has no heads.
+/// A query about one table of a file. Columns are given in any case by name, by a unique prefix of the name, or by letter
+/// if the table has no heads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TableRequest {
@@ -112,30 +112,30 @@ pub struct TableRequest {
     pub path: String,
     /// Only tables of the sheet of this name.
     pub sheet: Option<String>,
-    /// Which of the tables, from 1; the first when absent.
+    /// Number of the table, from 1; the first when absent.
     #[schemars(range(min = 1))]
     pub table: Option<u32>,
-    /// Which rows, in the grammar of QUERY, e.g. `amount>100 AND NOT category=Travel`. Names with spaces stand in quotes.
+    /// Row filter in the grammar of QUERY, e.g. `amount>100 AND NOT category=Travel`. Names with spaces are quoted.
     pub filter: Option<String>,
-    /// The column whose equal cells make one group.
+    /// Group rows by this column.
     pub group_by: Option<String>,
-    /// For groups of dates: the time that one of them spans.
+    /// Period for groups of dates.
     pub per: Option<TablePeriod>,
-    /// The values asked for; none lists rows.
+    /// The requested values; none lists rows.
     pub aggregates: Vec<TableAggregate>,
-    /// Only so many groups or rows, those with the largest values.
+    /// Only this many groups or rows, those with the largest values.
     #[schemars(range(min = 1, max = 1000))]
     pub top: Option<u32>,
-    /// The column whose values `top` compares; of groups, the one of an aggregate.
+    /// The column that `top` compares; for groups, the column of an aggregate.
     pub by: Option<String>,
     /// Whether `top` takes the smallest values.
     pub ascending: bool,
-    /// Most rows that are shown, 1 to 1000; 20 when absent.
+    /// Maximum number of rows shown, 1 to 1000; 20 when absent.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// The decimal sign, `.` or `,`, for numbers such as `1,234` where the rest of the column does not tell it.
+    /// The decimal sign, `.` or `,`, for numbers such as `1,234` if the column leaves it ambiguous.
     pub decimal: Option<String>,
-    /// How many rows are heads, 0 to 2; absent looks at the rows.
+    /// Number of head rows, 0 to 2; detected when absent.
     #[schemars(range(max = 2))]
     pub head_rows: Option<u32>,
 }
@@ -143,18 +143,18 @@ pub struct TableRequest {
 /// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableColumn {
-    /// Its head, two rows of heads joined by ` / `; its letter where there is none.
+    /// Its head, two head rows joined by ` / `; its letter if there is none.
     pub name: String,
-    /// What most of its cells are: `number`, `date`, `flag`, `text` or `empty`.
+    /// Type of most of its cells: `number`, `date`, `flag`, `text` or `empty`.
     pub kind: String,
 }
 
-/// A row of a table, as it stands in the file.
+/// A row of a table, as in the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRow {
-    /// Where it stands, in words: `line 7`, `sheet Q1, B7:F7`, `table 2, row 5`.
+    /// Its place, as text: `line 7`, `sheet Q1, B7:F7`, `table 2, row 5`.
     pub place: String,
-    /// Where it stands, for programs.
+    /// Its place, for programs.
     pub anchor: Anchor,
     /// Its cells, by column.
     pub cells: Vec<String>,
@@ -163,84 +163,84 @@ pub struct TableRow {
 /// A cell that was not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableCell {
-    /// Where its row stands.
+    /// Place of its row.
     pub place: String,
-    /// What stands in it.
+    /// Its text.
     pub text: String,
 }
 
-/// Cells that were left out for one reason.
+/// Cells left out for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableLeftOut {
-    /// Why: `empty`, `no number`, `no date`, `ambiguous`, `unit` (it has another one), `too long` or `total` (the row is one).
+    /// The reason: `empty`, `no number`, `no date`, `ambiguous`, `unit` (another one), `too long` or `total` (total row).
     pub reason: String,
-    /// How many.
+    /// Number of cells.
     pub cells: u64,
     /// The first of them.
     pub examples: Vec<TableCell>,
 }
 
-/// A value that was made of the cells of a column.
+/// A value computed from the cells of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableValue {
-    /// What was made of them: `sum`, `avg`, `min`, `max` or `count`.
+    /// The function: `sum`, `avg`, `min`, `max` or `count`.
     pub function: String,
-    /// Their column; null for the number of rows.
+    /// The column; null for the number of rows.
     pub column: Option<String>,
-    /// The value, a decimal number as text so that it stays exact, or a date; null when no cell was counted.
+    /// The value: an exact decimal number as text, or a date; null when no cell was counted.
     pub value: Option<String>,
-    /// The unit or currency that the cells or the head have.
+    /// The unit or currency of the cells or the head.
     pub unit: Option<String>,
     /// False for a mean that was rounded.
     pub exact: bool,
     /// Rows that were counted.
     pub rows: u64,
-    /// Cells that were not, by reason.
+    /// Cells not counted, by reason.
     pub left_out: Vec<TableLeftOut>,
-    /// Where the rows stand that prove it, the first of them: of `min` and `max` those that have the value.
+    /// Places of the first rows behind the value; for `min` and `max`, of the rows that have it.
     pub evidence: Vec<String>,
 }
 
-/// Rows with the same cell in the column that groups them.
+/// Rows with equal cells in the grouping column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableGroup {
-    /// That cell, or the period of it: `2025`, `2025-Q1`, `2025-03`.
+    /// The cell, or its period: `2025`, `2025-Q1`, `2025-03`.
     pub key: String,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The values asked for.
+    /// The requested values.
     pub result: Vec<TableValue>,
 }
 
-/// What a table answers.
+/// Result of a table query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableResponse {
-    /// The file, as it was asked for.
+    /// The file, as requested.
     pub path: String,
-    /// How many tables it has; of the sheet that was asked for, if one was.
+    /// Number of tables in the file, or in the requested sheet.
     pub tables: u32,
-    /// Which one this is, from 1.
+    /// Number of this table, from 1.
     pub table: u32,
     /// Name of its sheet, or the heading above it; may be empty.
     pub name: String,
-    /// How many rows are heads: 0, 1 or 2. Without any, columns are named A, B, C.
+    /// Number of head rows: 0, 1 or 2. Without heads, columns are named A, B, C.
     pub head_rows: u32,
     /// Its columns.
     pub columns: Vec<TableColumn>,
     /// Rows below the heads.
     pub total_rows: u64,
-    /// Rows that meet the filter.
+    /// Rows that match the filter.
     pub matched_rows: u64,
-    /// Rows that meet the filter; with a value asked for, the rows that prove it; with `top` of groups, those of the first.
+    /// Rows that match the filter. With aggregates, the rows behind the values; with `top` of groups, of the first one.
     pub rows: Vec<TableRow>,
     /// Groups, in the order of the table or by value.
     pub groups: Vec<TableGroup>,
-    /// How many groups there are.
+    /// Number of groups.
     pub total_groups: u64,
-    /// The values asked for, over all rows that meet the filter.
+    /// The requested values over all rows that match the filter.
     pub result: Vec<TableValue>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// True when not all rows or groups are shown, or not all of the file was read.
+    /// True when rows or groups are left out, or only a part of the file was read.
     pub truncated: bool,
 }

@@ -1,49 +1,49 @@
-//! A tool that a language model may call.
+//! Tools for language models, and records of agent runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a model is told of a tool. Whoever runs it checks the arguments against the schema first.
+/// Description of a tool for a model. The caller validates the arguments against the schema before it runs the tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolSpec {
     /// Name to call it by.
     pub name: String,
-    /// What it does and when to use it, in a sentence or two.
+    /// Purpose and use, in a sentence or two.
     pub description: String,
     /// JSON Schema of its arguments, an object.
     pub parameters: Value,
 }
 
-/// What an agent did for one question.
+/// Record of one agent run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptRecord {
     /// Milliseconds since the epoch.
     pub time_ms: i64,
-    /// Who reasoned.
+    /// The model or backend.
     pub model: String,
     /// The question.
     pub question: String,
-    /// The whole report: the answer, what it cites, and every call with its result.
+    /// The whole report: the answer, its citations, and every call with its result.
     pub report: Value,
 }
 
-/// What an agent did, in one line.
+/// Summary of one agent run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRun {
     /// Milliseconds since the epoch.
     pub time_ms: i64,
-    /// Who reasoned.
+    /// The model or backend.
     pub model: String,
-    /// The question, as it was kept.
+    /// The question, as stored.
     pub question: String,
     /// How it ended, e.g. `answered`.
     pub ended: String,
-    /// Steps of whoever reasoned.
+    /// Steps of the model.
     pub steps: u64,
-    /// Citations that stood.
+    /// Citations that were verified.
     pub citations: u64,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub elapsed_ms: u64,
 }
 

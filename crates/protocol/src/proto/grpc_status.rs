@@ -1,4 +1,4 @@
-//! [`Error`] to gRPC status and back, with its hint.
+//! Converts [`Error`] to a gRPC status and back, including its hint.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use tonic::{Code, Status};
 
 use crate::error::{Error, ErrorCode};
 
-/// Trailer with the cure. Binary, because a hint may hold any path and text trailers are ASCII.
+/// Trailer with the hint. Binary, because a hint may contain any path and text trailers are ASCII.
 const HINT: &str = "vic-hint-bin";
 
-/// Trailer with the name of the field that is wrong. Binary for the same reason.
+/// Trailer with the name of the invalid field. Binary for the same reason.
 const FIELD: &str = "vic-field-bin";
 
-/// Trailer with the name of the code, where that of gRPC stands for several, and where it is a defect: see [`whose`].
+/// Trailer with the name of the error code, if several share a gRPC code, and for internal errors; see [`whose`].
 const CODE: &str = "vic-code";
 
-/// Trailer with the seconds after which it makes sense to try again, named as in HTTP.
+/// Trailer with the seconds to wait before a retry, named as in HTTP.
 const RETRY_AFTER: &str = "retry-after";
 
-/// Trailer with the milliseconds, only where the wait is known.
+/// Trailer with the milliseconds to wait, only if known.
 const RETRY_AFTER_MS: &str = "vic-retry-after-ms";
 
-/// Longest hint that is sent, in bytes: trailers count against the peer's header limit, 16 KiB with many of them.
+/// Maximum size of a hint, in bytes: trailers count against the peer's header limit, often 16 KiB.
 const MAX_HINT: usize = 2 << 10;
 
-/// Longest message that is sent, in bytes, for the same reason; percent-encoding may triple it.
+/// Maximum size of a message, in bytes, for the same reason; percent-encoding may triple it.
 const MAX_MESSAGE: usize = 2 << 10;
 
-/// Returns the status that carries the error.
+/// Converts an error to a status.
 pub fn from_error(error: Error) -> Status {
     let mut metadata = MetadataMap::new();
     if let Some(hint) = &error.hint {
@@ -40,7 +40,7 @@ pub fn from_error(error: Error) -> Status {
     if ErrorCode::from_grpc(error.code.grpc_code()) != error.code || error.code == ErrorCode::Internal {
         metadata.insert(CODE, MetadataValue::from_static(error.code.name()));
     }
-    // A moment is what whatever is full here takes; others have said it themselves.
+    // Without a given wait, an exhausted resource is usually free again after a second.
     let moment = (error.code == ErrorCode::ResourceExhausted).then_some(Duration::from_secs(1));
     if let Some(wait) = error.retry_after.or(moment) {
         metadata.insert(RETRY_AFTER, MetadataValue::from(wait.as_millis().div_ceil(1_000).max(1) as u64));
@@ -51,8 +51,8 @@ pub fn from_error(error: Error) -> Status {
     Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
 }
 
-/// Says whose fault it is that a call failed. A message that cannot be read is the caller's, and tonic calls it internal as
-/// if it were a defect; what vic itself calls a defect names its code.
+/// Converts tonic's `INTERNAL` for an undecodable message to `INVALID_ARGUMENT`, because the caller caused it. Internal
+/// errors of vic itself carry the code trailer.
 pub fn whose<B: Default>(response: http::Response<B>) -> http::Response<B> {
     match response.extensions().get::<Status>() {
         Some(status) if status.code() == Code::Internal && !status.metadata().contains_key(CODE) => {
@@ -62,10 +62,10 @@ pub fn whose<B: Default>(response: http::Response<B>) -> http::Response<B> {
     }
 }
 
-/// Returns the error that a status carries, also when it comes from the transport and not from [`from_error`].
+/// Converts a status to an error, also a status of the transport that is not from [`from_error`].
 pub fn into_error(status: &Status) -> Error {
     let code = match status.code() {
-        // How tonic says that a message is larger than its limit.
+        // tonic's code for a message above its size limit.
         Code::OutOfRange => ErrorCode::InvalidArgument,
         Code::Unimplemented => ErrorCode::FailedPrecondition,
         Code::Unauthenticated => ErrorCode::PermissionDenied,
@@ -81,7 +81,7 @@ pub fn into_error(status: &Status) -> Error {
     let hint = match trailer(HINT) {
         Some(hint) => Some(hint),
         None if status.code() == Code::Unimplemented => {
-            Some("the running vicd is of another version: `vic daemon stop`, then try again".into())
+            Some("the running vicd has another version: run `vic daemon stop`, then try again".into())
         }
         None => None,
     };
@@ -93,7 +93,7 @@ pub fn into_error(status: &Status) -> Error {
     Error { code, message, hint, field: trailer(FIELD), retry_after: wait.map(Duration::from_millis) }
 }
 
-/// Cuts at a character boundary.
+/// Truncates at a character boundary.
 fn shorten(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_keeps_message_and_hint() {
+    fn errors_round_trip_with_message_and_hint() {
         for code in ErrorCode::ALL {
             check(Error::new(code, "cannot read `/tmp/ä\u{1b}\n`").hint("try `größer`"));
             check(Error::new(code, "no cure"));
@@ -117,15 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_cannot_be_read_is_the_fault_of_its_sender_and_a_defect_is_none() {
-        let code = |status: Status| Status::from_header_map(whose(status.into_http()).headers()).unwrap().code();
+    fn undecodable_message_is_invalid_argument() {
+        let code = |status: Status| Status::from_header_map(whose(status.into_http::<()>()).headers()).unwrap().code();
         assert_eq!(code(Status::internal("failed to decode Protobuf message")), Code::InvalidArgument);
         assert_eq!(code(from_error(Error::internal("a defect"))), Code::Internal);
         assert_eq!(code(from_error(Error::not_found("no such job"))), Code::NotFound);
     }
 
     #[test]
-    fn what_the_transport_says_is_understood() {
+    fn transport_status_becomes_error() {
         for (status, code) in [
             (Status::out_of_range("too large"), ErrorCode::InvalidArgument),
             (Status::unimplemented("no such method"), ErrorCode::FailedPrecondition),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_cut_at_char_boundary() {
         let error = into_error(&from_error(Error::invalid("ä".repeat(5_000)).hint("ö".repeat(5_000))));
         assert_eq!(error.message.len(), MAX_MESSAGE);
         assert_eq!(error.hint.unwrap().len(), MAX_HINT);

@@ -1,31 +1,31 @@
-//! JSON to a request; what is wrong is named by its field.
+//! Parses JSON requests; errors name the offending field.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Bytes of the JSON in one field of a message: arguments, a query or a schema have a few KiB. Taken apart it has some
-/// twenty times as many in memory, and that before it is known whether the request finds a place.
+/// Maximum size of JSON in one field of a message, in bytes. Arguments, queries and schemas have a few KiB. Parsed JSON
+/// takes some twenty times as much memory, before the request is admitted.
 pub const MAX_JSON: usize = 256 << 10;
 
-/// Bytes of JSON that carries whole files of proposals: some ten thousand of them, which is more than any model reads.
+/// Maximum size of JSON with files of proposals, in bytes: some ten thousand proposals, more than a model reads.
 pub const MAX_PROPOSALS: usize = 4 << 20;
 
-/// Takes JSON apart, and names the field when it cannot.
+/// Parses a JSON object into a request. An error names the field.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    // A list would be taken for the fields in their order.
+    // serde would take an array for the fields in order.
     if bytes.iter().find(|it| !it.is_ascii_whitespace()).is_some_and(|it| *it != b'{') {
-        return Err(Error::invalid("cannot understand the request: it is no JSON object"));
+        return Err(Error::invalid("cannot understand the request: it is not a JSON object"));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
         let field = match (path.as_str(), named(&message)) {
-            // `?` is where the parser itself gave up.
+            // serde_path_to_error writes `?` where the parser itself failed.
             (path, named) if path == "." || path.ends_with('?') => named,
-            // A missing or unknown field is told of its parent.
+            // For a missing or unknown field, the path is that of its parent.
             (path, Some(named)) if !path.ends_with(&named) => Some(format!("{path}.{named}")),
             (path, _) => Some(path.to_string()),
         };
@@ -35,28 +35,28 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     Ok(value)
 }
 
-/// Takes the JSON in a field of a message apart, if it has no more than `most` bytes.
+/// Parses the JSON in a field of a message, if it has at most `most` bytes.
 ///
 /// # Errors
-/// `ResourceExhausted` when it has; `InvalidArgument` when it is none. Both name the field.
+/// `ResourceExhausted` when it is larger; `InvalidArgument` when it is not JSON. Both name the field.
 pub fn inner(field: &str, text: &str, most: usize) -> Result<Value> {
     fits(field, text.len(), most)?;
-    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
+    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is not JSON: {error}")).field(field))
 }
 
-/// Refuses a field that has more than `most` bytes.
+/// Rejects a field larger than `most` bytes.
 ///
 /// # Errors
-/// `ResourceExhausted`, with the field and the limit.
+/// `ResourceExhausted`, with field and limit.
 pub fn fits(field: &str, bytes: usize, most: usize) -> Result<()> {
     if bytes <= most {
         return Ok(());
     }
-    let text = format!("`{field}` has {bytes} bytes, and may have {most}");
-    Err(Error::new(ErrorCode::ResourceExhausted, text).field(field).hint("send less of it at a time"))
+    let text = format!("`{field}` has {bytes} bytes; the limit is {most}");
+    Err(Error::new(ErrorCode::ResourceExhausted, text).field(field).hint("send it in smaller parts"))
 }
 
-/// The field in serde's "missing field `x`" and "unknown field `x`".
+/// Returns the field in serde's messages "missing field `x`" and "unknown field `x`".
 pub fn named(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("field `")?;
     rest.split_once('`').map(|(name, _)| name.to_string())
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_wherever_it_stands() {
+    fn error_names_field_at_any_depth() {
         check(r#"{"query": 3}"#, Some("query"));
         check(r#"{"query": "x", "colour": 1}"#, Some("colour"));
         check(r#"{"query": "x", "filters": {"min_size": "ten"}}"#, Some("filters.min_size"));
@@ -86,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn json_in_a_field_is_not_taken_apart_beyond_its_limit() {
+    fn json_field_limit_is_checked_before_parsing() {
         let list = |bytes: usize| format!("[{}0]", "0,".repeat((bytes - 3) / 2));
         assert!(inner("args_json", &list(MAX_JSON - 1), MAX_JSON).is_ok());
-        // It is no JSON beyond the limit, so whoever read it would say so.
+        // Invalid JSON, which is only noticed if the limit is not checked first.
         let long = format!("{}x", list(MAX_JSON + 1));
         for (text, code) in [(long.as_str(), ErrorCode::ResourceExhausted), ("[0,", ErrorCode::InvalidArgument)] {
             let error = inner("args_json", text, MAX_JSON).unwrap_err();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_has_no_field() {
+    fn invalid_json_error_has_no_field() {
         for text in ["", "{", "[]", "{}{}", "\"query\"", "nonsense", "{\"query\": \"x\"} trailing"] {
             check(text, None);
         }

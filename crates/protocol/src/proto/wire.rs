@@ -1,4 +1,4 @@
-//! The types and stubs that `build.rs` makes of `proto/`. Only [`crate::proto::convert`], the adapter and the client know
+//! Types and stubs that `build.rs` generates from `proto/`. Only [`crate::serve::convert`], the adapter and the client use
 //! them.
 
 #![allow(
@@ -13,5 +13,5 @@
 
 tonic::include_proto!("vic.v1");
 
-/// The compiled proto files, for reflection.
+/// Compiled proto files, for reflection.
 pub const DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("vic");

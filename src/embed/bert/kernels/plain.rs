@@ -1,11 +1,11 @@
-//! The kernels as one would write them down: the definition of the others, and slow.
+//! The reference implementation of the kernels: simple and slow.
 
 use super::{Coded, Coding, HeadRow, Kernels, Keys, LANES, Line, Normal, PANEL, Product, Rows, panel_lines, place};
 
-/// What makes a signed byte unsigned.
+/// Offset that makes a signed byte unsigned.
 const OFFSET: i32 = 128;
 
-/// Needs nothing of the processor.
+/// Kernels without special instructions.
 pub(super) struct Plain;
 
 impl Kernels for Plain {
@@ -118,7 +118,7 @@ impl Kernels for Plain {
     }
 }
 
-/// The numbers that products stand for, row by row.
+/// Returns the dequantised products, row by row.
 fn numbers(product: Product<'_>) -> impl Iterator<Item = f32> {
     let rows = product.sums.chunks_exact(product.width()).zip(product.codings);
     rows.flat_map(move |(sums, coding)| {
@@ -133,13 +133,13 @@ fn code_head(numbers: &[f32], offset: i32, coded: &mut [u8]) -> f32 {
     let most = numbers.iter().fold(0f32, |most, it| most.max(it.abs()));
     let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
     for (number, byte) in numbers.iter().zip(coded) {
-        // Only the lowest eight bits are kept, which are those of a signed byte when there is no offset.
+        // Keeps the lowest eight bits; without an offset these are a signed byte.
         *byte = ((number * inverse).round_ties_even() as i32 + offset) as u8;
     }
     most / 127.0
 }
 
-/// The exact function, up to the 1.5e-7 of its error function.
+/// The exact GELU, up to the error of 1.5e-7 in `erf`.
 fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }

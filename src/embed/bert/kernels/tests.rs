@@ -1,8 +1,8 @@
-//! The kernels of this processor against the plain ones, and the plain ones against what they promise.
+//! Compares the processor's kernels with the plain ones, and the plain ones with their specification.
 
 use super::*;
 
-/// Numbers that are the same every time.
+/// A deterministic pseudo-random generator.
 pub(in crate::embed::bert) struct Random(u64);
 
 impl Random {
@@ -19,7 +19,7 @@ impl Random {
         self.bits() as usize % end
     }
 
-    /// A number between -1 and 1.
+    /// Returns a number between -1 and 1.
     pub(in crate::embed::bert) fn number(&mut self) -> f32 {
         self.bits() as f32 / (1u64 << 30) as f32 - 1.0
     }
@@ -55,18 +55,18 @@ impl Random {
     }
 }
 
-/// The kernels of this processor. Where there are none, each test compares the plain ones with themselves and says so.
+/// Returns the fast and the plain kernels. Without fast kernels, tests compare the plain ones with themselves and print so.
 fn both() -> [&'static dyn Kernels; 2] {
     let fast = fastest();
     if fast.is_none() {
-        println!("this processor has no kernels of its own");
+        println!("this processor has no fast kernels");
     }
     [plain(), fast.unwrap_or(plain())]
 }
 
 const LENGTHS: [usize; 5] = [64, 128, 384, 768, 1536];
 
-/// Rounding can go either way where a number lies between two bytes.
+/// Rounding may differ for a number halfway between two bytes.
 fn assert_bytes(one: &[u8], other: &[u8]) {
     let apart = one.iter().zip(other).map(|(a, b)| a.abs_diff(*b)).max();
     assert!(apart <= Some(1), "{apart:?}");
@@ -86,7 +86,7 @@ fn assert_codings(one: Coding, other: Coding, bound: f32) {
 }
 
 #[test]
-fn a_product_is_the_sum_of_inputs_times_weights() {
+fn dot_sums_inputs_times_weights() {
     let mut random = Random::new(1);
     let (depth, rows) = (48, 3);
     let (data, panel) = (random.bytes(rows * depth), random.lines(panel_lines(depth)));
@@ -94,7 +94,7 @@ fn a_product_is_the_sum_of_inputs_times_weights() {
     plain().dot(Rows { data: &data, stride: depth, count: rows, depth }, &panel, &mut sums, PANEL);
     for row in 0..rows {
         for output in 0..PANEL {
-            // Four inputs of an output side by side, 16 outputs a line, two lines a panel.
+            // Four adjacent inputs per output, 16 outputs per line, two lines per panel.
             let weight = |input: usize| {
                 let line = input / 4 * 2 + output / 16;
                 i32::from(panel[line].0[output % 16 * 4 + input % 4].cast_signed())
@@ -106,7 +106,7 @@ fn a_product_is_the_sum_of_inputs_times_weights() {
 }
 
 #[test]
-fn products_are_exact_for_every_tile_and_depth() {
+fn dot_is_exact_for_every_tile_and_depth() {
     let [plain, fast] = both();
     let mut random = Random::new(2);
     for count in 1..=TILE {
@@ -124,7 +124,7 @@ fn products_are_exact_for_every_tile_and_depth() {
 }
 
 #[test]
-fn the_largest_products_do_not_overflow() {
+fn largest_products_do_not_overflow() {
     let depth = 4096;
     for kernels in both() {
         for weight in [-128i8, -127, 127] {
@@ -138,10 +138,10 @@ fn the_largest_products_do_not_overflow() {
 
 #[test]
 #[should_panic(expected = "assertion failed")]
-fn a_product_with_rows_that_are_not_there_is_refused() {
+fn dot_with_missing_rows_panics() {
     let [_, fast] = both();
     let panel = vec![Line::ZERO; panel_lines(32)];
-    // The plain kernels slice, which panics with other words.
+    // The plain kernels slice, which panics with another message.
     if fast.name() == plain().name() {
         panic!("assertion failed: nothing to test");
     }
@@ -149,7 +149,7 @@ fn a_product_with_rows_that_are_not_there_is_refused() {
 }
 
 #[test]
-fn a_coded_number_is_off_by_half_a_step_at_most() {
+fn quantisation_error_is_at_most_half_step() {
     let mut random = Random::new(3);
     for kernels in both() {
         for (length, spread) in LENGTHS.iter().zip([1e-3, 1.0, 30.0, 1.0, 1e4]) {
@@ -167,7 +167,7 @@ fn a_coded_number_is_off_by_half_a_step_at_most() {
     }
 }
 
-/// Rows of products, each with a coding of its own.
+/// Rows of products, each with its own coding.
 struct Products {
     sums: Vec<i32>,
     outputs: Vec<Outputs>,
@@ -191,7 +191,7 @@ impl Products {
     }
 }
 
-/// Room for the bytes of rows.
+/// Buffers for quantised rows.
 fn room(rows: usize, length: usize) -> (Vec<u8>, Vec<Coding>) {
     (vec![0; rows * length], vec![Coding::default(); rows])
 }
@@ -207,7 +207,7 @@ fn assert_room(one: &(Vec<u8>, Vec<Coding>), other: &(Vec<u8>, Vec<Coding>), bou
 }
 
 #[test]
-fn normalisation_is_the_same_with_and_without_a_product() {
+fn norm_matches_with_and_without_product() {
     let [plain, fast] = both();
     let mut random = Random::new(4);
     for (length, rows) in LENGTHS.into_iter().zip([1, 3, 4, 5, 42]) {
@@ -228,7 +228,7 @@ fn normalisation_is_the_same_with_and_without_a_product() {
 }
 
 #[test]
-fn what_a_row_becomes_does_not_depend_on_its_neighbours() {
+fn row_result_is_independent_of_neighbours() {
     let mut random = Random::new(10);
     let (rows, length) = (9, 128);
     for kernels in both() {
@@ -251,7 +251,7 @@ fn what_a_row_becomes_does_not_depend_on_its_neighbours() {
 }
 
 #[test]
-fn a_constant_row_is_normalised_to_the_shift() {
+fn constant_row_normalises_to_shift() {
     let mut random = Random::new(5);
     let groups = random.norms(64);
     for kernels in both() {
@@ -262,7 +262,7 @@ fn a_constant_row_is_normalised_to_the_shift() {
     }
 }
 
-/// The GELU of `row`, which goes in as a bias.
+/// Returns the GELU of `row`, passed in as the bias.
 fn gelu(kernels: &dyn Kernels, row: &[f32]) -> Vec<f32> {
     let group = |it: &[f32; LANES]| Outputs { step: [0.0; LANES], sum: [0.0; LANES], bias: *it };
     let outputs: Vec<Outputs> = row.as_chunks().0.iter().map(group).collect();
@@ -273,12 +273,12 @@ fn gelu(kernels: &dyn Kernels, row: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn gelu_is_exact_to_six_ten_thousandths() {
+fn gelu_error_is_at_most_6e_4() {
     let row: Vec<f32> = (0..64_000).map(|it| (it as f32 - 32_000.0) / 2_000.0).collect();
     let [expect, got] = both().map(|it| gelu(it, &row));
     let worst = got.iter().zip(&expect).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(worst <= 6e-4, "{worst}");
-    // Far out it is the number itself, or nothing.
+    // For large magnitudes GELU is the number itself, or zero.
     for kernels in both() {
         let far = gelu(kernels, &[[-100.0; LANES], [100.0; LANES], [0.0; LANES], [1.0; LANES]].concat());
         assert_numbers(&far[..LANES], &[0.0; LANES], 1e-3);
@@ -288,7 +288,7 @@ fn gelu_is_exact_to_six_ten_thousandths() {
 }
 
 #[test]
-fn gelu_of_a_product_has_the_same_bytes() {
+fn gelu_of_product_matches_plain_kernel() {
     let [plain, fast] = both();
     let mut random = Random::new(6);
     for (length, rows) in LENGTHS.into_iter().zip([1, 3, 4, 5, 42]) {
@@ -301,7 +301,7 @@ fn gelu_of_a_product_has_the_same_bytes() {
 }
 
 #[test]
-fn heads_are_coded_each_by_its_largest_number() {
+fn heads_are_quantised_by_their_largest_number() {
     let [plain, fast] = both();
     let mut random = Random::new(7);
     for (width, heads) in [(32, 2), (32, 12), (64, 1), (64, 12)] {
@@ -317,7 +317,7 @@ fn heads_are_coded_each_by_its_largest_number() {
         for (got, expect) in got.0.iter().zip(&expect.0) {
             assert!(got.iter().zip(expect).all(|(a, b)| a.wrapping_sub(*b).cast_signed().abs() <= 1));
         }
-        // The largest number of each head is as large as a byte can be.
+        // The largest number of each head becomes the largest byte.
         let signed = |byte: &u8, offset: u8| (byte ^ offset).cast_signed().unsigned_abs();
         for (part, offset) in expect.0.iter().zip([128, 0, 0]) {
             let most = |head: &[u8]| head.iter().map(|it| signed(it, offset)).max();
@@ -327,7 +327,7 @@ fn heads_are_coded_each_by_its_largest_number() {
 }
 
 #[test]
-fn a_head_of_zeros_has_no_step() {
+fn zero_head_has_zero_step() {
     let outputs = vec![Outputs { step: [0.0; LANES], sum: [0.0; LANES], bias: [0.0; LANES] }; 3 * 64 / LANES];
     let product = Product { sums: &[5; 3 * 64], outputs: &outputs, codings: &[Coding::default()] };
     for kernels in both() {
@@ -339,7 +339,7 @@ fn a_head_of_zeros_has_no_step() {
 }
 
 #[test]
-fn shares_of_attention_are_the_same_and_keys_that_are_not_there_get_none() {
+fn softmax_matches_and_padding_keys_get_no_share() {
     let [plain, fast] = both();
     let mut random = Random::new(8);
     for (length, rows) in [16, 32, 48, 336, 512].into_iter().zip([1, 14, 4, 13, 5]) {
@@ -370,8 +370,8 @@ fn shares_of_attention_are_the_same_and_keys_that_are_not_there_get_none() {
 }
 
 #[test]
-fn shares_times_values_are_the_mean_that_attention_means() {
-    // Three keys of equal score whose values have different steps: the mean of the values.
+fn shares_times_values_give_attention_mean() {
+    // Three keys with equal scores and values with different steps: the result is the mean of the values.
     let mut keys = [Keys::NONE];
     let (steps, values) = ([0.5f32, 1.0, 4.0], [100.0f32, -20.0, 50.0]);
     for (lane, step) in steps.iter().enumerate() {
@@ -387,7 +387,7 @@ fn shares_times_values_are_the_mean_that_attention_means() {
 }
 
 #[test]
-fn scaling_is_a_product() {
+fn scale_multiplies_sums_by_factor() {
     for kernels in both() {
         let mut row = [0.0; 32];
         kernels.scale(&std::array::from_fn::<i32, 32, _>(|it| it as i32 - 16), 0.5, &mut row);
@@ -396,7 +396,7 @@ fn scaling_is_a_product() {
 }
 
 #[test]
-fn four_rows_are_woven_as_a_panel_has_them() {
+fn weave_matches_panel_layout() {
     let mut random = Random::new(9);
     let rows: [Vec<u8>; 4] = std::array::from_fn(|_| random.bytes(PANEL));
     for kernels in both() {

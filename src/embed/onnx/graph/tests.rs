@@ -1,4 +1,4 @@
-//! The graph against a plain forward pass, on a tiny BERT of random weights.
+//! Compares the graph with a plain forward pass, on a tiny BERT with random weights.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(in crate::embed::onnx) struct TinyShape {
 
 const TINY: TinyShape = TinyShape { hidden: 32, heads: 4, layers: 2, inner: 64 };
 
-/// A BERT of random weights, small enough for a plain forward pass.
+/// A BERT with random weights, small enough for a plain forward pass.
 pub(in crate::embed::onnx) struct TinyBert {
     shape: TinyShape,
     tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
@@ -81,7 +81,7 @@ impl TinyBert {
         bert
     }
 
-    /// Puts another number into a tensor.
+    /// Overwrites the first number of a tensor.
     pub(in crate::embed::onnx) fn spoil(&mut self, name: &str, number: f32) {
         if let Some((_, numbers)) = self.tensors.get_mut(name) {
             numbers[0] = number;
@@ -108,7 +108,7 @@ impl TinyBert {
         std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     }
 
-    /// Writes `model.onnx` with the inputs of a usual export: the embeddings are looked up inside.
+    /// Writes `model.onnx` with the inputs of a usual export: the graph looks up the embeddings.
     pub(in crate::embed::onnx) fn save_ready_made(&self, folder: &Path) {
         let own = tempfile::tempdir().unwrap();
         self.save(own.path());
@@ -166,7 +166,7 @@ impl TinyBert {
         places.iter().zip(segment.iter().cycle()).map(|(a, b)| a + b).collect()
     }
 
-    /// The forward pass, written down as the paper has it.
+    /// The forward pass as the BERT paper defines it.
     fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
         let (words, places) = (self.numbers("embeddings.word_embeddings.weight"), self.places());
         let hidden = self.shape.hidden;
@@ -242,7 +242,7 @@ fn erf(x: f32) -> f32 {
     (1.0 - sum * (-x * x).exp()).copysign(x)
 }
 
-/// A word-level tokenizer that knows `w0` to `w95`.
+/// Writes a word-level tokenizer with the words `w0` to `w95`.
 pub(in crate::embed::onnx) fn write_tokenizer(folder: &Path) {
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
     let words = special.map(String::from).into_iter().chain((0..VOCABULARY - special.len()).map(|it| format!("w{it}")));
@@ -264,7 +264,7 @@ pub(in crate::embed::onnx) fn write_tokenizer(folder: &Path) {
     std::fs::write(folder.join("tokenizer.json"), json.to_string()).unwrap();
 }
 
-/// Runs our graph and the plain forward pass on a few texts and returns the smallest cosine.
+/// Runs vic's graph and the plain forward pass on a few texts and returns the smallest cosine.
 fn check(precision: Precision, pooling: Pooling) -> f32 {
     without_telemetry();
     let library =
@@ -294,19 +294,19 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
 }
 
 #[test]
-fn floating_point_gives_what_a_plain_forward_pass_gives() {
+fn fp32_graph_matches_plain_forward_pass() {
     assert!(check(Precision::Fp32, Pooling::Mean) > 0.99999);
     assert!(check(Precision::Fp32, Pooling::Cls) > 0.99999);
 }
 
 #[test]
-fn eight_bits_give_nearly_that() {
+fn int8_graph_is_close_to_plain_forward_pass() {
     assert!(check(Precision::Int8, Pooling::Mean) > 0.98);
     assert!(check(Precision::Int8, Pooling::Cls) > 0.98);
 }
 
 #[test]
-fn a_graph_is_known_by_its_identity() {
+fn graph_identity_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let bert = TinyBert::random(1);
     bert.save(folder.path());
@@ -316,7 +316,7 @@ fn a_graph_is_known_by_its_identity() {
 }
 
 #[test]
-fn weights_of_another_shape_are_refused_by_name() {
+fn wrong_weight_shape_is_rejected_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let mut bert = TinyBert::random(1);
     bert.tensors.insert("encoder.layer.1.output.dense.bias".into(), (vec![3], vec![0.0; 3]));

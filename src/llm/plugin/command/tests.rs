@@ -1,4 +1,4 @@
-//! Plugins that behave, and plugins that do not. They are scripts; the host starts them without a shell of its own.
+//! Well-behaved and misbehaving plugins, as scripts. The host starts them without a shell.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::llm::plugin::{PluginTask, SchemaHints};
 
-/// A script in a folder of its own.
+/// A script in its own folder.
 struct Script {
     folder: tempfile::TempDir,
     command: PluginCommand,
@@ -40,7 +40,7 @@ impl Script {
 }
 
 fn write(path: &Path, text: &str) {
-    // Another thread that forks at this moment would hold the file open for writing, and it could not be run.
+    // A concurrent fork would hold the file open for writing and make it unrunnable.
     let file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
     std::fs::write(file.path(), format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -60,7 +60,7 @@ async fn fails(text: &str, code: ErrorCode, said: &str) -> Script {
     script
 }
 
-/// Processes that carry anything of a folder in their command line or environment.
+/// Returns processes with the folder in their command line or environment.
 fn alive(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
     let mut found = Vec::new();
@@ -77,7 +77,7 @@ fn alive(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_plugin_reads_one_request_and_answers_once() {
+async fn plugin_reads_one_request_and_answers_once() {
     let script = Script::new(r#"cat > request; echo debug >&2; echo '{"axql": "select ?x where ?x is Node"}'"#);
     let response = script.ask().await.unwrap();
     assert_eq!(response.axql.as_deref(), Some("select ?x where ?x is Node"));
@@ -86,7 +86,7 @@ async fn a_plugin_reads_one_request_and_answers_once() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_reads_nothing_may_answer() {
+async fn plugin_may_answer_without_reading() {
     let script = Script::new(r#"echo '{"axql": "x"}'"#);
     let question = "find ".repeat(200_000);
     let task = PluginTask::ToQuery { question, schema: SchemaHints::default() };
@@ -95,7 +95,7 @@ async fn a_plugin_that_reads_nothing_may_answer() {
 }
 
 #[tokio::test]
-async fn arguments_are_never_read_by_a_shell() {
+async fn arguments_are_not_interpreted_by_shell() {
     let odd = ["; touch pwned", "$(touch pwned)", "`touch pwned`", "a b", "*", "", "--", "-n", "'\"\\", "| cat", "> x"];
     let print = r#"for it in "$@"; do printf '%s\n' "$it"; done > args; echo '{"axql": "x"}'"#;
     let script = Script::with(print, &odd);
@@ -106,14 +106,14 @@ async fn arguments_are_never_read_by_a_shell() {
 }
 
 #[tokio::test]
-async fn the_environment_is_a_fixed_list_and_no_file_is_open() {
+async fn environment_is_fixed_and_no_file_is_inherited() {
     let script = Script::new(r#"env > env; ls -l /proc/self/fd > fds; echo '{"axql": "x"}'"#);
-    // A file that the standard library does not know to close.
+    // A file descriptor that the standard library does not close.
     let ours = std::fs::File::open("/proc/self/status").unwrap();
     rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::empty()).unwrap();
     script.ask().await.unwrap();
     let allowed = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
-    // What the shell sets by itself.
+    // Variables set by the shell itself.
     let shells = ["PWD", "OLDPWD", "SHLVL", "_", super::super::process::MARK];
     for line in script.told("env").lines() {
         let name = line.split('=').next().unwrap();
@@ -125,31 +125,31 @@ async fn the_environment_is_a_fixed_list_and_no_file_is_open() {
 }
 
 #[tokio::test]
-async fn every_bad_end_is_a_typed_error_in_time() {
+async fn plugin_failures_are_typed_errors_in_time() {
     fails("sleep 60", ErrorCode::DeadlineExceeded, "longer than 2s").await;
     fails("trap '' TERM INT; while :; do :; done", ErrorCode::DeadlineExceeded, "killed").await;
     fails("yes", ErrorCode::ResourceExhausted, "1048576 bytes").await;
     fails("yes >&2", ErrorCode::DeadlineExceeded, "longer").await;
-    fails("echo no model here >&2; exit 3", ErrorCode::FailedPrecondition, "ended with 3: no model here").await;
-    fails("kill -9 $$", ErrorCode::FailedPrecondition, "ended by the system").await;
+    fails("echo no model here >&2; exit 3", ErrorCode::FailedPrecondition, "exited with 3: no model here").await;
+    fails("kill -9 $$", ErrorCode::FailedPrecondition, "was killed (").await;
     fails("true", ErrorCode::FailedPrecondition, "said nothing").await;
-    fails(r#"printf '{"axql": "sel'"#, ErrorCode::FailedPrecondition, "half a JSON").await;
-    fails("echo hello", ErrorCode::FailedPrecondition, "no JSON").await;
+    fails(r#"printf '{"axql": "sel'"#, ErrorCode::FailedPrecondition, "incomplete JSON").await;
+    fails("echo hello", ErrorCode::FailedPrecondition, "not valid JSON").await;
     fails("echo '{}'", ErrorCode::FailedPrecondition, "no `query_ir_v1`").await;
     fails(r#"echo '{"error": "quota"}'"#, ErrorCode::FailedPrecondition, "quota").await;
 }
 
 #[tokio::test]
-async fn standard_error_is_shown_only_when_it_fails() {
+async fn stderr_is_shown_only_on_failure() {
     assert!(Script::new("echo noise >&2; echo '{\"axql\": \"x\"}'").ask().await.unwrap().notes.is_empty());
 }
 
 #[tokio::test]
-async fn whatever_a_plugin_starts_ends_with_it() {
+async fn plugin_descendants_are_killed() {
     let strays = "sleep 100 & setsid sleep 101 & (setsid sh -c 'sleep 102 & sleep 103' &) ; sleep 0.1;";
     for (end, fine) in [(r#"echo '{"axql": "x"}'"#, true), ("exit 1", false), ("sleep 60", false)] {
         let script = Script::new(&format!("{strays} {end}"));
-        // Something to know them by.
+        // Marks the processes for `alive`.
         let begun = Instant::now();
         assert_eq!(script.ask().await.is_ok(), fine, "{end}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{end}");
@@ -159,7 +159,7 @@ async fn whatever_a_plugin_starts_ends_with_it() {
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_ends_it() {
+async fn dropping_the_call_kills_plugin() {
     let script = Script::new("echo x > begun; sleep 60");
     let begins = async {
         while script.told("begun") != "x\n" {
@@ -173,7 +173,7 @@ async fn whoever_stops_waiting_ends_it() {
     assert!(alive(script.folder.path()).is_empty(), "{:?}", alive(script.folder.path()));
 }
 
-/// Runs a plugin that leaves a process behind, so many times; nothing may be left of it.
+/// Runs a plugin that leaves a process behind, `runs` times, and checks that nothing remains.
 async fn leaves_nothing(runs: usize) {
     let script = Script::new("setsid true & echo '{\"axql\": \"x\"}'");
     script.ask().await.unwrap();
@@ -191,28 +191,28 @@ async fn leaves_nothing(runs: usize) {
     let zombies = std::fs::read_dir("/proc").unwrap().flatten().filter(|it| {
         let stat = std::fs::read_to_string(it.path().join("stat")).unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |it| it.1).split_whitespace().collect();
-        // Those of other tests of this process may be on their way to their end.
+        // Processes of concurrent tests may still be ending.
         fields.first() == Some(&"Z") && fields.get(1) == Some(&us.as_str()) && stat.contains("(true)")
     });
     assert_eq!(zombies.count(), 0);
-    // Other tests start programs too; a leak would be one for each run.
+    // Other tests start programs too; a leak would add one pipe per run.
     assert!(pipes() < before + runs / 2, "{before} {}", pipes());
     assert!(alive(script.folder.path()).is_empty());
 }
 
 #[tokio::test]
-async fn a_hundred_runs_leave_no_zombie_and_no_file() {
+async fn hundred_runs_leave_no_zombies_or_open_files() {
     leaves_nothing(100).await;
 }
 
 #[tokio::test]
 #[ignore = "a minute: cargo test --release --lib -- --ignored plugin"]
-async fn a_thousand_runs_leave_no_zombie_and_no_file() {
+async fn thousand_runs_leave_no_zombies_or_open_files() {
     leaves_nothing(1_000).await;
 }
 
 #[tokio::test]
-async fn a_program_that_others_may_change_or_that_was_changed_is_not_run() {
+async fn writable_or_changed_program_is_not_run() {
     let script = Script::new("echo '{\"axql\": \"x\"}'");
     let path = script.folder.path().join("plugin");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -226,7 +226,7 @@ async fn a_program_that_others_may_change_or_that_was_changed_is_not_run() {
 }
 
 #[test]
-fn a_program_is_found_in_path_and_not_where_we_are() {
+fn program_is_found_in_path_not_in_current_folder() {
     let here = tempfile::tempdir().unwrap();
     write(&here.path().join("sh"), "true");
     let found = PluginCommand::find("sh", vec![], here.path()).unwrap();
@@ -234,7 +234,7 @@ fn a_program_is_found_in_path_and_not_where_we_are() {
     for wrong in ["", "no-such-program", "./no-such-program", "a\0b"] {
         assert!(PluginCommand::find(wrong, vec![], here.path()).is_err(), "{wrong:?}");
     }
-    // A folder, and a file that cannot be run.
+    // A folder, and a file that is not executable.
     std::fs::write(here.path().join("text"), "x").unwrap();
     for wrong in ["./", "./text"] {
         let error = PluginCommand::find(wrong, vec![], here.path()).unwrap_err();
@@ -243,7 +243,7 @@ fn a_program_is_found_in_path_and_not_where_we_are() {
 }
 
 #[tokio::test]
-async fn what_would_stop_a_run_is_seen_before_it_with_its_cure() {
+async fn check_reports_run_obstacles_with_hint() {
     let good = Script::new("echo '{}'");
     good.command.check(PrivacyMode::LocalOnly).await.unwrap();
     let refused = async |command: &PluginCommand, code: ErrorCode, said: &str| {
@@ -251,12 +251,12 @@ async fn what_would_stop_a_run_is_seen_before_it_with_its_cure() {
         assert!(error.code == code && error.message.contains(said) && error.hint.is_some(), "{said}: {error:?}");
     };
     let elsewhere = PluginCommand { folder: good.folder.path().join("gone"), ..good.command.clone() };
-    refused(&elsewhere, ErrorCode::NotFound, "gone`, in which the plugin runs, is not there").await;
+    refused(&elsewhere, ErrorCode::NotFound, "gone`, in which the plugin runs, does not exist").await;
     let file = PluginCommand { folder: good.command.program.clone(), ..good.command.clone() };
-    refused(&file, ErrorCode::FailedPrecondition, "is no folder").await;
-    // A run says the same of the folder, and not that the program is missing.
+    refused(&file, ErrorCode::FailedPrecondition, "is not a folder").await;
+    // A run reports the folder too, and not a missing program.
     let error = file.ask(&question(), PrivacyMode::LocalOnly, PluginLimits::of(&question().task)).await.unwrap_err();
-    assert!(error.message.contains("is no folder"), "{error}");
+    assert!(error.message.contains("is not a folder"), "{error}");
     write(&good.command.program, "echo '{\"axql\": \"\"}'");
     refused(&good.command, ErrorCode::PermissionDenied, "another program than the one that was chosen").await;
     std::fs::remove_file(&good.command.program).unwrap();
@@ -264,7 +264,7 @@ async fn what_would_stop_a_run_is_seen_before_it_with_its_cure() {
 }
 
 #[tokio::test]
-async fn the_script_of_an_interpreter_is_looked_for_and_nothing_that_only_may_be_one() {
+async fn interpreter_script_is_checked_but_not_other_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let check = async |args: &[&str]| {
         let args = args.iter().map(|it| it.to_string()).collect();
@@ -293,9 +293,9 @@ async fn the_script_of_an_interpreter_is_looked_for_and_nothing_that_only_may_be
     }
 }
 
-/// A script that an interpreter is given, by each way to name it, and what may become of it.
+/// A script passed to an interpreter in each way, and each way to change it.
 #[tokio::test]
-async fn the_script_of_an_interpreter_and_files_named_by_their_path_are_sealed_too() {
+async fn interpreter_script_and_absolute_files_are_hashed() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let path = |name: &str| at(name).to_str().unwrap().to_string();
@@ -341,7 +341,7 @@ async fn the_script_of_an_interpreter_and_files_named_by_their_path_are_sealed_t
 }
 
 #[test]
-fn a_link_or_a_file_that_others_may_change_is_not_chosen() {
+fn symlink_or_writable_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     std::fs::write(&script, "echo").unwrap();
@@ -355,7 +355,7 @@ fn a_link_or_a_file_that_others_may_change_is_not_chosen() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_to_hash_is_known_by_its_size_and_times() {
+async fn large_file_is_identified_by_size_and_times() {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("model");
     let file = std::fs::File::create(&model).unwrap();

@@ -1,4 +1,4 @@
-//! Plugins that try every way to a network. They are scripts of Python, which calls the system as it is told to.
+//! Plugins that try every way to reach a network, as Python scripts that make the requested system call.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -10,7 +10,7 @@ use super::*;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints};
 use crate::model::PrivacyMode;
 
-/// Tries what the first argument says with the rest of them, and answers how it ended.
+/// Makes the attempt named by the first argument with the remaining ones, and answers with the outcome.
 const SCRIPT: &str = r#"
 import asyncio, ctypes, json, os, platform, socket, subprocess, sys
 json.load(sys.stdin)
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// Every way to a socket, with where it leads.
+    /// Every way to reach a socket, with its target.
     fn ways(&self) -> Vec<(&'static str, String)> {
         let port = |address: std::net::SocketAddr| address.port().to_string();
         let path = |name: &str| self.folder.path().join(name).to_str().unwrap().to_string();
@@ -113,7 +113,7 @@ impl World {
         ]
     }
 
-    /// What became of one try.
+    /// Returns the outcome of one attempt.
     async fn tries(&self, kind: &str, place: &str, mode: PrivacyMode) -> Result<String> {
         tries(self.folder.path(), kind, place, mode).await
     }
@@ -132,7 +132,7 @@ async fn tries(folder: &Path, kind: &str, place: &str, mode: PrivacyMode) -> Res
 const DENIED: &str = "PermissionError 1";
 
 #[tokio::test]
-async fn no_plugin_reaches_a_socket_in_local_only_and_every_plugin_does_otherwise() {
+async fn sockets_are_denied_only_in_local_only() {
     let world = World::new();
     for (kind, place) in world.ways() {
         assert_eq!(world.tries(kind, &place, PrivacyMode::LocalOnly).await.unwrap(), DENIED, "{kind}");
@@ -143,29 +143,29 @@ async fn no_plugin_reaches_a_socket_in_local_only_and_every_plugin_does_otherwis
 }
 
 #[tokio::test]
-async fn the_ways_around_the_call_are_closed_too() {
+async fn seccomp_bypasses_are_denied() {
     let world = World::new();
     for kind in ["io_uring", "parent", "memory", "descriptor"] {
         assert_eq!(world.tries(kind, "", PrivacyMode::LocalOnly).await.unwrap(), DENIED, "{kind}");
     }
-    // A kernel without the second set of numbers has no such call; one that has it refuses, too.
+    // A kernel without the x32 numbers has no such call; a kernel with them must deny it.
     #[cfg(target_arch = "x86_64")]
     assert_eq!(world.tries("second numbers", "", PrivacyMode::LocalOnly).await.unwrap(), DENIED);
 }
 
 #[tokio::test]
-async fn no_name_is_looked_up_in_local_only() {
+async fn local_only_denies_dns_lookups() {
     let world = World::new();
     let said = world.tries("name", "", PrivacyMode::LocalOnly).await.unwrap();
     assert!(said.starts_with("gaierror"), "{said}");
 }
 
 #[tokio::test]
-async fn what_a_plugin_starts_has_no_network_either() {
+async fn child_processes_have_no_network() {
     let world = World::new();
     let port = world.tcp.local_addr().unwrap().port().to_string();
     assert_eq!(world.tries("child", &port, PrivacyMode::CloudReasoningOk).await.unwrap(), "got out");
-    // The child answers what it found, and that is no answer to the question.
+    // The child answers with its finding, which is not an answer to the question.
     world.tcp.set_nonblocking(true).unwrap();
     while world.tcp.accept().is_ok() {}
     world.tries("child", &port, PrivacyMode::LocalOnly).await.unwrap();
@@ -173,14 +173,14 @@ async fn what_a_plugin_starts_has_no_network_either() {
 }
 
 #[tokio::test]
-async fn a_plugin_works_without_a_network() {
+async fn plugin_works_without_network() {
     let world = World::new();
     assert_eq!(world.tries("work", "", PrivacyMode::LocalOnly).await.unwrap(), "got out");
     assert_eq!(std::fs::read_to_string(world.folder.path().join("written")).unwrap(), "x");
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_for_want_of_a_network_is_told_of_with_the_mode() {
+async fn network_failure_hint_names_local_only() {
     let folder = tempfile::tempdir().unwrap();
     let text = "import socket\nsocket.create_connection(('127.0.0.1', 9))";
     std::fs::write(folder.path().join("plugin.py"), text).unwrap();
@@ -191,9 +191,9 @@ async fn a_plugin_that_fails_for_want_of_a_network_is_told_of_with_the_mode() {
 }
 
 #[test]
-fn where_the_system_has_no_filter_a_plugin_is_refused_in_local_only_with_the_cure() {
+fn missing_seccomp_refuses_plugin_with_hint() {
     let world = World::new();
-    // A thread that may set no filter, as in a container that forbids it. Children inherit that.
+    // A thread that cannot install filters, as in a container that forbids it. Children inherit that.
     let thread = std::thread::spawn(move || {
         let rules = BTreeMap::from([(libc::SYS_seccomp, Vec::new())]);
         let arch = std::env::consts::ARCH.try_into().unwrap();

@@ -1,17 +1,17 @@
-//! The examples of the protocol's document. An ellipsis there is a value here.
+//! The examples of the protocol document, with values in place of ellipses.
 
 use serde_json::json;
 
 use super::*;
 
-/// Reads a request, and says whether it is written the same way again.
+/// Parses a request and checks that it serialises unchanged.
 fn check(request: Value) -> PluginTask {
     let read = PluginRequest::parse(&request.to_string()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), request);
     read.task
 }
 
-/// Reads the response to a task, and says whether it is written the same way again.
+/// Parses the response to a task and checks that it serialises unchanged.
 fn answers(task: &PluginTask, response: Value) -> PluginResponse {
     let read = PluginResponse::parse(response.clone(), task, "the plugin").unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), response);
@@ -39,7 +39,7 @@ fn to_query() -> PluginTask {
 }
 
 #[test]
-fn to_query_prefers_the_typed_query_and_takes_text() {
+fn to_query_accepts_typed_query_and_text() {
     let typed = json!({ "query_ir_v1": {
         "version": 1,
         "select": ["?x"],
@@ -55,7 +55,7 @@ fn to_query_prefers_the_typed_query_and_takes_text() {
 }
 
 #[test]
-fn answer_has_the_query_and_its_rows() {
+fn answer_task_has_query_and_rows() {
     let task = check(json!({
         "protocol": "axiograph_llm_plugin_v2",
         "task": {
@@ -78,7 +78,7 @@ fn answer_has_the_query_and_its_rows() {
 }
 
 #[test]
-fn augment_proposals_adds_and_routes() {
+fn augment_proposals_adds_proposals_and_schemas() {
     let proposals = json!({ "version": 1, "generated_at": "2026-01-01T00:00:00Z", "source": { "source_type": "x" },
                             "proposals": [] });
     let task = check(json!({
@@ -99,7 +99,7 @@ fn augment_proposals_adds_and_routes() {
         }),
     );
     assert_eq!(response.schema_hint_updates[0].schema_hint, "machinist_learning");
-    // Nothing to add is an answer too, and evidence is optional.
+    // An empty answer is valid, and evidence is optional.
     answers(&task, json!({}));
     let bare = json!({ "protocol": "axiograph_llm_plugin_v2", "task": {
         "kind": "augment_proposals", "proposals": {}, "max_new_proposals": 1 } });
@@ -131,7 +131,7 @@ fn tool_loop_step() -> PluginTask {
 }
 
 #[test]
-fn a_step_is_a_call_or_the_end() {
+fn tool_loop_step_is_call_or_final_answer() {
     let call = json!({ "tool_call": {
         "name": "axql_run", "args": { "query_ir_v1": { "version": 1, "where": [] }, "limit": 25 } } });
     assert_eq!(answers(&tool_loop_step(), call).tool_call.unwrap().args["limit"], 25);
@@ -145,7 +145,7 @@ fn a_step_is_a_call_or_the_end() {
 }
 
 #[test]
-fn a_response_may_have_every_field_at_once_and_an_error_goes_before_all() {
+fn error_takes_precedence_over_other_fields() {
     let mut response = json!({
         "query_ir_v1": { "version": 1, "select": ["?x"], "where": [{ "kind": "type", "term": "?x", "type": "Node" }], "limit": 20 },
         "axql": "select ?x where ?x is Node",
@@ -158,7 +158,7 @@ fn a_response_may_have_every_field_at_once_and_an_error_goes_before_all() {
     response["error"] = json!("no model is loaded");
     let error = PluginResponse::parse(response, &to_query(), "the plugin").unwrap_err();
     assert!(error.message.contains("no model is loaded"), "{error}");
-    // What the protocol does not have is not read, and not written again.
+    // Unknown fields are not read and not written again.
     let more = json!({ "answer": "a", "tool_call": null, "confidence": 0.5 });
     let PluginResponse { tool_call: None, axql: Some(_), .. } =
         PluginResponse::parse(json!({ "axql": "x", "more": more }), &to_query(), "the plugin").unwrap()
@@ -168,7 +168,7 @@ fn a_response_may_have_every_field_at_once_and_an_error_goes_before_all() {
 }
 
 #[test]
-fn missing_hints_are_no_error() {
+fn missing_schema_hints_are_allowed() {
     let bare = r#"{"protocol":"axiograph_llm_plugin_v3","task":{"kind":"tool_loop_step","question":"x","more":1}}"#;
     let PluginTask::ToolLoopStep { schema, tools, transcript, .. } = PluginRequest::parse(bare).unwrap().task else {
         panic!("another task")
@@ -177,9 +177,9 @@ fn missing_hints_are_no_error() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn invalid_requests_are_rejected() {
     for (text, said) in [
-        ("", "no request"),
+        ("", "not a request"),
         ("{}", "protocol"),
         (r#"{"protocol":"axiograph_llm_plugin_v2","task":{"kind":"dance"}}"#, "dance"),
         (r#"{"protocol":"axiograph_llm_plugin_v9","task":{"kind":"to_query","question":"x"}}"#, "v9"),
@@ -191,7 +191,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn the_name_of_a_model_has_no_more_than_a_kib() {
+fn model_name_is_limited_to_one_kib() {
     let named = |bytes: usize| {
         let task = json!({ "kind": "to_query", "question": "x" });
         PluginRequest::parse(&json!({ "protocol": V2, "model": "m".repeat(bytes), "task": task }).to_string())
@@ -202,11 +202,11 @@ fn the_name_of_a_model_has_no_more_than_a_kib() {
 }
 
 #[test]
-fn a_response_that_does_not_answer_its_task_is_refused() {
+fn response_without_required_field_is_rejected() {
     let (query, step) = (to_query(), tool_loop_step());
     for (task, response, said) in [
         (&query, json!({}), "no `query_ir_v1` and no `axql`"),
-        (&query, json!([]), "no JSON object"),
+        (&query, json!([]), "a JSON object"),
         (&query, json!({ "axql": 7 }), "axql"),
         (&query, json!({ "error": "no model", "axql": "select ?x where ?x is Node" }), "failed: no model"),
         (&step, json!({ "answer": "x" }), "no `tool_call` and no `final_answer`"),

@@ -1,18 +1,18 @@
-//! Keys, hosts and bounds of requests.
+//! Tests of keys, hosts and limits of requests.
 
 use super::*;
 use crate::data_dir::keys::{self, Right};
 use crate::serve::incoming::Peer;
 
 #[tokio::test]
-async fn where_no_key_is_asked_for_none_is_needed_and_none_is_looked_at() {
+async fn open_access_ignores_keys() {
     let key = [("authorization", "Bearer old")];
     assert_eq!(bed(&[]).await.send(request("GET", "/v1/status", &key, Body::empty())).await.status, 200);
     assert_eq!(bed(&[]).await.get("/v1/status").await.status, 200);
 }
 
 #[tokio::test]
-async fn with_vic_bridge_api_key_v1_and_mcp_ask_for_it_and_health_does_not() {
+async fn api_key_is_required_except_for_health() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     for path in ["/v1/status", "/v1/nowhere", "/mcp", "/", "/openapi.json", "/metrics"] {
         let answered = bed.get(path).await;
@@ -32,7 +32,7 @@ async fn with_vic_bridge_api_key_v1_and_mcp_ask_for_it_and_health_does_not() {
 }
 
 #[tokio::test]
-async fn wrong_keys_are_slowed_down_from_wherever_and_lock_out_nobody_behind_the_same_address() {
+async fn invalid_keys_are_limited_without_blocking_valid_key() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     for address in ["192.0.2.7", "127.0.0.1"] {
         let peer = Peer { address: address.parse().unwrap(), ..Peer::default() };
@@ -51,7 +51,7 @@ async fn wrong_keys_are_slowed_down_from_wherever_and_lock_out_nobody_behind_the
 }
 
 #[tokio::test]
-async fn with_vic_bridge_api_key_grpc_over_tcp_asks_for_it_too() {
+async fn api_key_is_required_for_grpc() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     for (key, code) in [(None, Some("16")), (Some("Bearer wrong"), Some("16")), (Some("Bearer s3cret"), None)] {
         let mut headers = vec![("content-type", "application/grpc"), ("te", "trailers")];
@@ -65,7 +65,7 @@ async fn with_vic_bridge_api_key_grpc_over_tcp_asks_for_it_too() {
     }
 }
 
-/// The code that a call of gRPC with an empty message is told at once.
+/// Returns the status code in the response headers of a gRPC call with an empty message.
 async fn called(bed: &Bed, method: &str) -> Option<String> {
     let headers = [("content-type", "application/grpc"), ("te", "trailers")];
     let call = request("POST", method, &headers, Body::from(vec![0u8; 5]));
@@ -74,9 +74,9 @@ async fn called(bed: &Bed, method: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn without_the_key_grpc_tells_once_that_the_daemon_lives_and_does_not_go_on_telling() {
+async fn only_grpc_health_check_works_without_key() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
-    assert_eq!(called(&bed, "/grpc.health.v1.Health/Check").await, None, "its code comes after the answer");
+    assert_eq!(called(&bed, "/grpc.health.v1.Health/Check").await, None, "the code is in the trailers");
     for method in ["Watch", "List", ""] {
         let told = called(&bed, &format!("/grpc.health.v1.Health/{method}")).await;
         assert_eq!(told.as_deref(), Some("16"), "{method}");
@@ -84,7 +84,7 @@ async fn without_the_key_grpc_tells_once_that_the_daemon_lives_and_does_not_go_o
 }
 
 #[tokio::test]
-async fn the_wrong_host_is_403_before_the_key_is_looked_at() {
+async fn foreign_host_or_origin_is_403_before_key_check() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret"), ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "1")]).await;
     let origin = [("origin", "http://localhost:8765")];
     for headers in [&[("host", "evil.example")][..], &origin[..]] {
@@ -93,7 +93,7 @@ async fn the_wrong_host_is_403_before_the_key_is_looked_at() {
             assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (403, json!("permission_denied")));
         }
     }
-    // Neither refusal was counted.
+    // Rejected requests do not count towards the rate limit.
     let key = [("authorization", "Bearer s3cret")];
     assert_eq!(bed.get("/v1/status").await.status, 401);
     assert_eq!(bed.send(request("GET", "/v1/status", &key, Body::empty())).await.status, 200);
@@ -101,7 +101,7 @@ async fn the_wrong_host_is_403_before_the_key_is_looked_at() {
 }
 
 #[tokio::test]
-async fn more_than_the_rate_limit_is_429_with_retry_after_and_health_is_told_nevertheless() {
+async fn rate_limit_is_429_and_health_is_exempt() {
     let bed = bed(&[("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "3")]).await;
     for _ in 0..3 {
         assert_eq!(bed.get("/v1/status").await.status, 200);
@@ -116,7 +116,7 @@ async fn more_than_the_rate_limit_is_429_with_retry_after_and_health_is_told_nev
 }
 
 #[tokio::test]
-async fn a_key_beyond_its_rate_locks_out_no_other_behind_the_same_address() {
+async fn rate_limit_counts_each_key_separately() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();
     let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.into())).unwrap();
@@ -132,7 +132,7 @@ async fn a_key_beyond_its_rate_locks_out_no_other_behind_the_same_address() {
 }
 
 #[tokio::test]
-async fn what_is_open_to_all_is_429_with_retry_after_beyond_a_burst_and_not_with_the_key() {
+async fn public_health_is_429_beyond_burst_without_key() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     let mut refused = None;
     for _ in 0..1_000 {
@@ -142,7 +142,7 @@ async fn what_is_open_to_all_is_429_with_retry_after_beyond_a_burst_and_not_with
             break;
         }
     }
-    let refused = refused.expect("a thousand requests at once are too many");
+    let refused = refused.expect("a thousand requests exceed the burst");
     assert_eq!((refused.status, refused.json()["error"]["code"].clone()), (429, json!("resource_exhausted")));
     assert_eq!(refused.headers["retry-after"], "1");
     let key = [("authorization", "Bearer s3cret")];
@@ -150,17 +150,17 @@ async fn what_is_open_to_all_is_429_with_retry_after_beyond_a_burst_and_not_with
         assert_eq!(bed.send(request("GET", "/health", &key, Body::empty())).await.status, 200);
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(bed.get("/health").await.status, 200, "after the time that was named");
+    assert_eq!(bed.get("/health").await.status, 200, "after the reported wait");
 }
 
 #[tokio::test]
-async fn many_who_show_no_key_cost_one_look_at_the_daemon_a_second() {
+async fn public_health_is_cached_for_a_second() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     let looks = || bed.service.looks.load(std::sync::atomic::Ordering::Relaxed);
     let answers = futures::future::join_all((0..50).map(|_| bed.get("/health"))).await;
     assert!(answers.iter().all(|it| it.status == 200 && it.json()["degraded"] == true));
     assert_eq!(looks(), 1);
-    // Who shows the key sees how things are now.
+    // With the key, the status is current.
     let key = [("authorization", "Bearer s3cret")];
     bed.send(request("GET", "/health", &key, Body::empty())).await;
     assert_eq!(looks(), 2);
@@ -169,7 +169,7 @@ async fn many_who_show_no_key_cost_one_look_at_the_daemon_a_second() {
 }
 
 #[tokio::test]
-async fn a_monitor_that_asks_ten_times_a_second_is_never_refused() {
+async fn health_at_ten_per_second_is_never_rejected() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     for _ in 0..30 {
         assert_eq!(bed.get("/health").await.status, 200);
@@ -178,7 +178,7 @@ async fn a_monitor_that_asks_ten_times_a_second_is_never_refused() {
 }
 
 #[tokio::test]
-async fn the_rate_limit_is_120_by_default_and_0_is_none() {
+async fn rate_limit_defaults_to_120_and_0_is_unlimited() {
     for (variables, expected) in [(vec![], 120), (vec![("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")], 150)] {
         let bed = bed(&variables).await;
         let mut admitted = 0;
@@ -189,7 +189,7 @@ async fn the_rate_limit_is_120_by_default_and_0_is_none() {
     }
 }
 
-/// A question that is so many bytes long.
+/// Returns a question of this size in bytes.
 fn question_of(bytes: usize) -> String {
     let question = r#"{"query": "x"}"#;
     format!("{question}{}", " ".repeat(bytes - question.len()))
@@ -201,7 +201,7 @@ async fn body_of_exactly_the_limit_passes() {
 }
 
 #[tokio::test]
-async fn body_of_one_byte_too_many_is_413_and_counted() {
+async fn body_one_byte_over_limit_is_413_and_counted() {
     let bed = bed(&[]).await;
     let answered = bed.post("/v1/ask", question_of(2_097_153)).await;
     let counts = bed.get("/metrics").await.text;
@@ -210,7 +210,7 @@ async fn body_of_one_byte_too_many_is_413_and_counted() {
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_has_the_same_limit() {
+async fn chunked_body_has_same_limit() {
     let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "100")]).await;
     for (bytes, status) in [(100, 200), (101, 413), (5_000, 413)] {
         let text = question_of(bytes);
@@ -222,7 +222,7 @@ async fn a_body_in_pieces_has_the_same_limit() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_in_time_is_408_and_a_slow_one_passes() {
+async fn late_body_is_408_and_slow_body_passes() {
     let bed = bed_with(&[], |bridge| {
         assert_eq!(bridge.body_time, Duration::from_secs(15));
         bridge.body_time = Duration::from_secs(1);
@@ -245,12 +245,12 @@ async fn a_body_that_does_not_come_in_time_is_408_and_a_slow_one_passes() {
 }
 
 #[tokio::test]
-async fn more_bodies_at_once_than_there_is_room_for_are_429_with_retry_after() {
+async fn bodies_over_memory_limit_are_429_with_retry_after() {
     let bed =
         bed_with(&[], |bridge| bridge.messages = crate::serve::http::message::Messages::of(2 << 20, 5 << 19)).await;
     let large = || question_of(2 << 20);
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
-    // One that is not whole yet has its room until it ends.
+    // An incomplete body holds its memory.
     let (mut sender, receiver) = futures::channel::mpsc::unbounded();
     let router = bed.router.clone();
     let waiting = Body::from_stream(receiver.map(Ok::<_, std::io::Error>));
@@ -264,14 +264,14 @@ async fn more_bodies_at_once_than_there_is_room_for_are_429_with_retry_after() {
         assert_eq!((refused.status, refused.json()["error"]["code"].clone()), (429, json!("resource_exhausted")));
         assert_eq!(refused.headers["retry-after"], "1", "{path}");
     }
-    assert_eq!(bed.post("/v1/ask", question_of(1_000)).await.status, 200, "small ones have room of their own");
+    assert_eq!(bed.post("/v1/ask", question_of(1_000)).await.status, 200, "small bodies have their own budget");
     drop(sender);
     assert_eq!(waits.await.unwrap().unwrap().status(), 200);
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
 }
 
 #[tokio::test]
-async fn vic_bridge_max_body_bytes_holds_for_every_path_with_a_body() {
+async fn max_body_bytes_applies_to_every_path() {
     let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "20")]).await;
     let paths = ["/v1/ask", "/v1/search", "/v1/similar", "/v1/grep", "/v1/files", "/v1/read", "/v1/index/start"];
     for path in paths.into_iter().chain(["/v1/sync", "/v1/pause", "/v1/corpus/query"]) {

@@ -1,15 +1,15 @@
-//! What the models of a backend can do, as far as it says.
+//! Capabilities of a backend's models, as reported by the backend.
 
 use serde::Serialize;
 
 use crate::model::llm::request::{ModelId, WorkloadKind};
 
-/// More tokens than any model gives in one answer; the limit of a model that does not say its own.
+/// Default limit of an answer, if the model reports none: more tokens than any model produces.
 const MOST_TOKENS: u32 = 1 << 17;
-/// Where the usual samplers end.
+/// Upper limit of common samplers.
 const MOST_TEMPERATURE: f32 = 2.0;
 
-/// What is told of another machine to those who need not know which.
+/// Replacement for a host name that the caller may not see.
 const ELSEWHERE: &str = "another machine";
 
 /// One model.
@@ -17,20 +17,20 @@ const ELSEWHERE: &str = "another machine";
 pub struct ModelCapability {
     /// Its name.
     pub id: ModelId,
-    /// Tokens of prompt and answer together, where the backend says.
+    /// Maximum tokens of prompt and answer together, if reported.
     pub max_context_tokens: Option<u32>,
-    /// Most tokens of one answer.
+    /// Maximum tokens of one answer.
     pub max_tokens: u32,
     /// Highest temperature.
     pub max_temperature: f32,
-    /// What it can be asked for.
+    /// Supported kinds of work.
     pub workloads: Vec<WorkloadKind>,
-    /// The other machine that runs it, where the backend passes it on.
+    /// The host to which the backend forwards it, if any.
     pub passed_on_to: Option<String>,
 }
 
 impl ModelCapability {
-    /// A model of which nothing is known but its name: whatever common models can do is let through.
+    /// Capabilities of a model with only a known name: everything that common models can do is allowed.
     pub fn unknown(id: ModelId) -> ModelCapability {
         use WorkloadKind::{Chat, Completion, Tool, Vision};
         ModelCapability {
@@ -45,75 +45,75 @@ impl ModelCapability {
 }
 
 impl ModelCapability {
-    /// The same for those who need not know where it runs. That it runs elsewhere, everybody has to know.
+    /// Hides the host that runs the model, for callers that may not see it. That it is remote stays visible.
     #[must_use]
     pub fn without_place(self) -> ModelCapability {
         ModelCapability { passed_on_to: self.passed_on_to.map(|_| ELSEWHERE.into()), ..self }
     }
 
-    /// The one of that name. Ollama's names have `:latest` behind them when nothing else stands there.
+    /// Finds a model by name. Ollama appends `:latest` to names without a tag.
     pub fn named<'a>(models: &'a [ModelCapability], id: &ModelId) -> Option<&'a ModelCapability> {
         let latest = format!("{}:latest", id.0);
         models.iter().find(|it| it.id == *id).or_else(|| models.iter().find(|it| it.id.0 == latest))
     }
 }
 
-/// What one request to a model may take.
+/// Token limits of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelLimits {
-    /// Tokens of prompt and answer together.
+    /// Maximum tokens of prompt and answer together.
     pub context_tokens: u32,
-    /// Most tokens of the answer among them.
+    /// Maximum tokens of the answer.
     pub answer_tokens: u32,
 }
 
 impl ModelLimits {
-    /// The limits of a model that is given at most `configured` tokens of context, whatever it could take.
+    /// Returns the limits of a model with at most `configured` tokens of context.
     pub fn of(model: &ModelCapability, configured: u32) -> ModelLimits {
         let context_tokens = model.max_context_tokens.map_or(configured, |it| it.min(configured));
         ModelLimits { context_tokens, answer_tokens: model.max_tokens.min(context_tokens) }
     }
 }
 
-/// How busy a backend is.
+/// The load of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueState {
-    /// Requests at work.
+    /// Running requests.
     pub running: usize,
-    /// Requests that wait.
+    /// Waiting requests.
     pub waiting: usize,
-    /// Most at work at the same time.
+    /// Maximum running requests.
     pub most_running: usize,
-    /// Most that may wait; the next one is refused.
+    /// Maximum waiting requests; further ones are rejected.
     pub most_waiting: usize,
 }
 
-/// A look at a backend.
+/// A snapshot of a backend.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CapabilitySnapshot {
-    /// Which kind: `ollama`, `openai`, `command` or `mock`.
+    /// Kind of backend: `ollama`, `openai`, `command` or `mock`.
     pub backend: String,
-    /// Where it is: an address, or a program. Empty for those who need not know.
+    /// Its address or program. Empty for callers that may not see it.
     pub place: String,
-    /// The model that is asked when a request names none.
+    /// The default model.
     pub default_model: ModelId,
     /// Its models, by name.
     pub models: Vec<ModelCapability>,
-    /// How busy it is.
+    /// Its load.
     pub queue: QueueState,
-    /// When this was true, milliseconds since the epoch.
+    /// When it was taken, in milliseconds since the epoch.
     pub taken_at: i64,
 }
 
 impl CapabilitySnapshot {
-    /// The same for those who need not know where the backend is, and where it passes a model on to.
+    /// Hides the addresses of the backend and of forwarded models, for callers that may not see them.
     #[must_use]
     pub fn without_place(self) -> CapabilitySnapshot {
         let models = self.models.into_iter().map(ModelCapability::without_place).collect();
         CapabilitySnapshot { place: String::new(), models, ..self }
     }
 
-    /// A model by its name, with or without Ollama's `:latest`.
+    /// Finds a model by name, with or without Ollama's `:latest`.
     pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
         ModelCapability::named(&self.models, id)
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_a_model_is_passed_on_is_told_to_everybody_and_where_to_is_not() {
+    fn remote_model_stays_visible_but_its_host_is_hidden() {
         let passed_on = Some("https://models.example:443".to_string());
         let models =
             [passed_on, None].map(|it| ModelCapability { passed_on_to: it, ..ModelCapability::unknown("m".into()) });

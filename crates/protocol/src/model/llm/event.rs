@@ -1,4 +1,4 @@
-//! What happens while a request is answered, in order, up to an end that always comes.
+//! The events of a request, in order. A final event always follows.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::tool::ToolError;
 
-/// Names a request while it is at work. Cannot be guessed.
+/// The id of a running request. Unguessable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TaskId(pub String);
 
 impl TaskId {
-    /// A new one.
+    /// Creates a random id.
     pub fn random() -> Result<TaskId> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random numbers: {error}")))?;
@@ -32,22 +32,22 @@ impl fmt::Display for TaskId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The model was done, or came to a stop sequence.
+    /// The model finished, or reached a stop sequence.
     Stop,
-    /// `max_tokens` cut it.
+    /// The answer reached `max_tokens`.
     Length,
-    /// The model called tools that the caller is to run.
+    /// The model called tools for the caller to run.
     ToolCalls,
-    /// The server's filter cut it.
+    /// The server's content filter ended it.
     ContentFilter,
-    /// Somebody cancelled it.
+    /// The request was cancelled.
     Cancelled,
     /// Anything else.
     Other,
 }
 
 impl FinishReason {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             FinishReason::Stop => "stop",
@@ -59,98 +59,98 @@ impl FinishReason {
         }
     }
 
-    /// The one of that name.
+    /// Returns the reason with this wire name.
     pub fn from_name(name: &str) -> Option<FinishReason> {
         use FinishReason::{Cancelled, ContentFilter, Length, Other, Stop, ToolCalls};
         [Stop, Length, ToolCalls, ContentFilter, Cancelled, Other].into_iter().find(|it| it.name() == name)
     }
 }
 
-/// Tokens that were counted, where the server says.
+/// Token counts, if the server reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Of the prompts.
+    /// Tokens of the prompts.
     pub prompt_tokens: u64,
-    /// Of the answers.
+    /// Tokens of the answers.
     pub answer_tokens: u64,
 }
 
-/// One thing that happened. [`LlmStreamEvent::Completed`] and [`LlmStreamEvent::Error`] are last, and one of them comes.
+/// One event. The last is always [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum LlmStreamEvent {
-    /// The request was taken on.
+    /// The request was accepted.
     Started {
-        /// Its name, to cancel it.
+        /// Its id, for cancellation.
         task_id: TaskId,
         /// Milliseconds since the epoch.
         accepted_at: i64,
     },
     /// More text.
     Token {
-        /// It.
+        /// The text.
         text: String,
         /// Counted from 0.
         index: u64,
     },
     /// The model calls a tool.
     ToolCall {
-        /// Which.
+        /// The tool's name.
         descriptor_name: String,
-        /// Ties the result to it.
+        /// Links the result to the call.
         invocation_id: String,
-        /// Arguments as the model wrote them.
+        /// Arguments as written by the model.
         arguments_json: String,
     },
-    /// A tool of the registry gave this, and the model was told.
+    /// A registered tool returned a result, which was sent to the model.
     ToolResult {
         /// The call.
         invocation_id: String,
-        /// What it gave.
+        /// Its result.
         payload_json: String,
     },
-    /// A tool of the registry failed, or was not run; the model was told.
+    /// A registered tool failed or was not run; the model was told.
     ToolError {
         /// The call.
         invocation_id: String,
-        /// Why.
+        /// The error.
         error: ToolError,
     },
-    /// The request is sent again, as the caller's policy has it.
+    /// The request is retried, as the retry policy allows.
     Retrying {
-        /// Which try comes, from 2.
+        /// The next attempt, from 2.
         attempt: u32,
-        /// What went wrong.
+        /// The error of the last attempt.
         message: String,
-        /// Milliseconds until then.
+        /// Milliseconds until the next attempt.
         delay_ms: u64,
     },
-    /// Numbers.
+    /// Latency, queue position and token counts.
     Metrics {
-        /// Milliseconds since the request was taken on.
+        /// Milliseconds since the request was accepted.
         latency_ms: Option<u64>,
-        /// Requests before this one.
+        /// Requests ahead of this one.
         queue_depth: Option<u64>,
         /// Tokens so far.
         usage: Option<Usage>,
     },
-    /// The end.
+    /// The request ended normally.
     Completed {
-        /// Why.
+        /// Why the answer ended.
         finish_reason: FinishReason,
     },
-    /// The end, and a bad one.
+    /// The request ended with an error.
     Error {
-        /// What a caller can branch on.
+        /// The error code, for programs.
         #[serde(serialize_with = "code_name")]
         code: ErrorCode,
-        /// One sentence.
+        /// The message, one sentence.
         message: String,
-        /// What can be done about it.
+        /// A hint for the user.
         hint: Option<String>,
-        /// Whether another try can help, where that is known.
+        /// Whether a retry can help, if known.
         retriable: Option<bool>,
-        /// Milliseconds to wait before it, where the backend has said so.
+        /// Milliseconds to wait before it, if the backend says so.
         retry_after_ms: Option<u64>,
     },
 }
@@ -160,7 +160,7 @@ fn code_name<S: Serializer>(code: &ErrorCode, serializer: S) -> Result<S::Ok, S:
 }
 
 impl LlmStreamEvent {
-    /// The bad end that an error is.
+    /// Converts an error into a final event.
     pub fn of(error: &Error) -> LlmStreamEvent {
         let retriable = match error.code {
             ErrorCode::Unavailable
@@ -179,15 +179,15 @@ impl LlmStreamEvent {
         }
     }
 
-    /// Says whether nothing comes after it.
+    /// Returns whether this is a final event.
     pub fn is_last(&self) -> bool {
         matches!(self, LlmStreamEvent::Completed { .. } | LlmStreamEvent::Error { .. })
     }
 
-    /// Turns the bad end into an error, for callers that need no more.
+    /// Converts an error event into an error, for callers that need no other detail.
     ///
     /// # Errors
-    /// The one of the event.
+    /// The error of the event.
     pub fn into_result(self) -> Result<LlmStreamEvent> {
         match self {
             LlmStreamEvent::Error { code, message, hint, retry_after_ms, .. } => {
@@ -199,21 +199,47 @@ impl LlmStreamEvent {
     }
 }
 
-/// What happened, to be kept: a chain of hashes over every event, so that none can be taken out or changed unseen.
+/// Record of a stream: a hash chain over all events, which reveals removed or changed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProofRecord {
-    /// The task, once it was taken on.
+    /// The task, once accepted.
     pub task_id: Option<TaskId>,
     /// Number of events.
     pub events: u64,
-    /// BLAKE3, in hex, of the last event's JSON and the hash of all before it.
+    /// BLAKE3, in hex, of the last event's JSON and the previous hash.
     pub seal: String,
-    /// Why it ended; None when it ended with an error.
+    /// Why it ended; `None` if it ended with an error.
     pub finish_reason: Option<FinishReason>,
-    /// Tokens, where the server counts them.
+    /// Token counts, if the server reports them.
     pub usage: Usage,
     /// From acceptance to the end.
     pub latency: Option<Duration>,
+}
+
+impl ProofRecord {
+    /// Adds the next event.
+    pub fn add(&mut self, event: &LlmStreamEvent) {
+        self.events += 1;
+        self.seal = seal(&self.seal, event);
+        match event {
+            LlmStreamEvent::Started { task_id, .. } => self.task_id = Some(task_id.clone()),
+            LlmStreamEvent::Metrics { latency_ms, usage, .. } => {
+                self.latency = latency_ms.map(Duration::from_millis).or(self.latency);
+                self.usage = usage.unwrap_or(self.usage);
+            }
+            LlmStreamEvent::Completed { finish_reason } => self.finish_reason = Some(*finish_reason),
+            _ => (),
+        }
+    }
+}
+
+/// Returns the hash chain extended by one event.
+pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before.as_bytes());
+    hasher.update(b"\n");
+    hasher.update(serde_json::to_string(event).unwrap_or_default().as_bytes());
+    hasher.finalize().to_hex().to_string()
 }
 
 #[cfg(test)]
@@ -223,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_keeps_its_code_and_cure_on_its_way() {
+    fn error_event_keeps_code_and_hint() {
         let error = Error::new(ErrorCode::Unavailable, "`x` is away").hint("run x").retry_after(Duration::from_secs(1));
         let event = LlmStreamEvent::of(&error);
         assert!(event.is_last());
@@ -234,13 +260,13 @@ mod tests {
                     "retriable": true, "retry_after_ms": 1000 })
         );
         assert_eq!(event.into_result().unwrap_err(), error);
-        // Nobody has said it: nothing is made up.
+        // Without a server delay, none is invented.
         let silent = LlmStreamEvent::of(&Error::new(ErrorCode::Unavailable, "away"));
         assert!(matches!(silent, LlmStreamEvent::Error { retry_after_ms: None, retriable: Some(true), .. }));
     }
 
     #[test]
-    fn no_two_tasks_have_the_same_name() {
+    fn task_ids_are_unique() {
         assert_ne!(TaskId::random().unwrap(), TaskId::random().unwrap());
         assert_eq!(TaskId::random().unwrap().0.len(), 32);
     }

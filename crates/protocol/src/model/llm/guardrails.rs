@@ -1,35 +1,35 @@
-//! Policies of the caller: how often to try, where to stop. None of them acts without an event that says so.
+//! Policies of the caller: retries, stop sequences and tool rounds. Each emits an event when it acts.
 
 use std::time::Duration;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Most stop sequences: what the common servers take.
+/// Maximum stop sequences that common servers accept.
 const MAX_STOPS: usize = 4;
-/// Bytes of a stop sequence: each piece of an answer is held against all of its beginnings.
+/// Maximum bytes of a stop sequence: each piece of an answer is compared with all its prefixes.
 const MAX_STOP_BYTES: usize = 1 << 10;
-/// Most tries of a policy.
+/// Maximum attempts of a policy.
 const MAX_ATTEMPTS: u32 = 10;
 
-/// When and how often a request is sent again. Only before its first token: nobody reads the same twice.
+/// When and how often a request is retried. Retries stop after the first token, so that no text is delivered twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries in all, the first among them.
+    /// Total attempts, including the first.
     pub attempts: u32,
-    /// Wait before the second; it doubles each time.
+    /// Backoff before the second attempt; it doubles each time.
     pub first_wait: Duration,
-    /// What is worth another try.
+    /// Error codes that are retried.
     pub codes: Vec<ErrorCode>,
 }
 
 impl RetryPolicy {
-    /// So many tries of what another try may help: a server that is busy or away.
+    /// Creates a policy with so many attempts for errors that a retry may fix: a busy or unreachable server.
     pub fn attempts(attempts: u32) -> RetryPolicy {
         let codes = vec![ErrorCode::Unavailable, ErrorCode::ResourceExhausted];
         RetryPolicy { attempts, first_wait: Duration::from_millis(250), codes }
     }
 
-    /// The wait before the next try after so many, at least as long as the backend asks for; None when there is none.
+    /// Returns the delay before the next attempt, at least as long as the backend requests; `None` if no attempts are left.
     pub fn wait(&self, tried: u32, error: &Error) -> Option<Duration> {
         let again = tried < self.attempts && self.codes.contains(&error.code);
         let own = self.first_wait.saturating_mul(1 << (tried - 1).min(16));
@@ -40,11 +40,11 @@ impl RetryPolicy {
 /// Policies of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guardrails {
-    /// The answer ends before the first of these, and does not show it.
+    /// Stop sequences; the answer ends before the first of them.
     pub stop: Vec<String>,
-    /// Tries; None is one.
+    /// Retry policy; `None` means one attempt.
     pub retry: Option<RetryPolicy>,
-    /// Most rounds in which the model calls tools; after the last, the stream ends with an error.
+    /// Maximum rounds of tool calls; after the last, the stream ends with an error.
     pub max_tool_rounds: u32,
 }
 
@@ -55,16 +55,16 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// Says whether they can be meant.
+    /// Checks that the values are valid.
     pub fn check(&self) -> Result<()> {
         let sequence = |it: &String| (1..=MAX_STOP_BYTES).contains(&it.len());
         if self.stop.len() > MAX_STOPS || !self.stop.iter().all(sequence) {
-            let text = format!("`guardrails.stop` takes at most {MAX_STOPS} sequences of 1 to {MAX_STOP_BYTES} bytes");
+            let text = format!("`guardrails.stop` allows at most {MAX_STOPS} sequences of 1 to {MAX_STOP_BYTES} bytes");
             return Err(Error::invalid(text).field("guardrails.stop"));
         }
         match &self.retry {
             Some(policy) if !(1..=MAX_ATTEMPTS).contains(&policy.attempts) => {
-                let text = format!("`guardrails.retry` has {} attempts; 1 to {MAX_ATTEMPTS} can be", policy.attempts);
+                let text = format!("`guardrails.retry` has {} attempts; use 1 to {MAX_ATTEMPTS}", policy.attempts);
                 Err(Error::invalid(text).field("guardrails.retry"))
             }
             _ => Ok(()),
@@ -72,18 +72,19 @@ impl Guardrails {
     }
 }
 
-/// Lets text through up to a stop sequence, also one that comes in pieces.
+/// Passes text through up to a stop sequence, even one split across pieces.
 pub struct StopFilter {
     stops: Vec<String>,
     held: String,
 }
 
 impl StopFilter {
+    /// Creates a filter for these stop sequences.
     pub fn new(stops: &[String]) -> StopFilter {
         StopFilter { stops: stops.to_vec(), held: String::new() }
     }
 
-    /// Takes a piece; gives what can be shown, and whether a stop sequence has come.
+    /// Adds a piece; returns the text that can be shown, and whether a stop sequence was found.
     pub fn take(&mut self, piece: &str) -> (String, bool) {
         self.held.push_str(piece);
         if let Some(at) = self.stops.iter().filter_map(|it| self.held.find(it)).min() {
@@ -95,13 +96,13 @@ impl StopFilter {
         (std::mem::replace(&mut self.held, rest), false)
     }
 
-    /// What was held back, at the end.
+    /// Returns the retained text at the end.
     pub fn rest(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 }
 
-/// Bytes at the end of `text` that are the beginning of `stop`.
+/// Returns the length of the longest suffix of `text` that is a prefix of `stop`.
 fn begun(text: &str, stop: &str) -> usize {
     let starts = stop.char_indices().map(|(at, _)| at).skip(1).filter(|at| text.ends_with(&stop[..*at]));
     starts.max().unwrap_or(0)
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_sequence_ends_the_answer_also_in_pieces() {
+    fn split_stop_sequence_ends_answer() {
         check(&["END"], &["one EN", "D two"], "one ", true);
         check(&["END"], &["one E", "N two"], "one EN two", false);
         check(&["\n\n", "}"], &["a\n", "b}", "c"], "a\nb", true);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_only_named_codes_are_tried_again() {
+    fn backoff_doubles_and_only_listed_codes_retry() {
         let policy = RetryPolicy::attempts(3);
         let millis = |it: Option<Duration>| it.map(|it| it.as_millis());
         let away = Error::new(ErrorCode::Unavailable, "away");
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(millis(policy.wait(2, &away)), Some(500));
         assert_eq!(policy.wait(3, &away), None);
         assert_eq!(policy.wait(1, &Error::not_found("model")), None);
-        // A server that asks for longer has it.
+        // A longer delay requested by the server takes precedence.
         assert_eq!(millis(policy.wait(1, &away.clone().retry_after(Duration::from_secs(3)))), Some(3_000));
         assert_eq!(millis(policy.wait(2, &away.retry_after(Duration::from_millis(1)))), Some(500));
     }

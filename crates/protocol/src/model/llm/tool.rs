@@ -5,15 +5,15 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Why a call of a tool gave no result.
+/// Why a tool call gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolFault {
     /// No tool has that name.
     Unknown,
-    /// The arguments are no JSON, or break the schema; the tool was not run.
+    /// The arguments are not valid JSON or violate the schema; the tool was not run.
     InvalidArguments,
-    /// It took too long.
+    /// It timed out.
     Timeout,
     /// Its result is too large.
     TooLarge,
@@ -22,7 +22,7 @@ pub enum ToolFault {
 }
 
 impl ToolFault {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             ToolFault::Unknown => "unknown",
@@ -33,28 +33,29 @@ impl ToolFault {
         }
     }
 
-    /// The one of that name.
+    /// Returns the fault with this wire name.
     pub fn from_name(name: &str) -> Option<ToolFault> {
         use ToolFault::{Failed, InvalidArguments, Timeout, TooLarge, Unknown};
         [Unknown, InvalidArguments, Timeout, TooLarge, Failed].into_iter().find(|it| it.name() == name)
     }
 }
 
-/// A call that gave no result. The model is told, and the caller; nothing is tried again.
+/// A failed tool call. The model and the caller are told; there is no retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolError {
-    /// What a caller can branch on.
+    /// The kind of failure, for programs.
     pub kind: ToolFault,
-    /// One sentence.
+    /// The message, one sentence.
     pub message: String,
 }
 
 impl ToolError {
+    /// Creates an error of a kind.
     pub fn new(kind: ToolFault, message: impl Into<String>) -> ToolError {
         ToolError { kind, message: message.into() }
     }
 
-    /// What the model is told.
+    /// Returns the result sent to the model.
     pub fn payload(&self) -> Value {
         json!({ "error": { "kind": self.kind, "message": self.message } })
     }

@@ -14,7 +14,7 @@ fn verbatim(line: u32, bytes: Range<u64>) -> Anchor {
     Anchor { line_start: Some(line), line_end: Some(line), byte_start, byte_end, verbatim: true, ..Anchor::default() }
 }
 
-/// A chunk of these texts: the first go into its context, the others give its anchor.
+/// Builds a chunk: `headings` form its context, `body` gives its anchor.
 fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
     let mut text = headings.iter().map(|it| it.0).collect::<Vec<_>>().join(HEADINGS_BETWEEN);
     let mut pieces = Vec::new();
@@ -42,24 +42,24 @@ fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
     }
 }
 
-/// The place of these words of the body.
+/// Returns the place of these words of the body.
 fn of(chunk: &Chunk, words: &str) -> Anchor {
     let at = chunk.body().find(words).unwrap();
     chunk.anchor_of(at..at + words.len())
 }
 
 #[test]
-fn each_sentence_leads_to_its_own_page_and_one_over_two_pages_to_the_first() {
+fn sentence_has_own_page_and_first_page_if_two() {
     let chunk = chunk(&[], &[("Metal is cold.", page(1)), ("Wood\nis warm.", page(2)), ("Glass breaks.", page(5))]);
     for (words, page) in [("Metal", 1), ("cold.\n\n", 1), ("Wood\nis warm.", 2), ("warm", 2), ("breaks.", 5)] {
         assert_eq!(of(&chunk, words).page, Some(page), "{words}");
     }
     assert_eq!(of(&chunk, "warm.\n\nGlass").page, Some(2));
-    assert_eq!(of(&chunk, "\n\nGlass").page, Some(5), "it begins with no word of the page before");
+    assert_eq!(of(&chunk, "\n\nGlass").page, Some(5), "leading blank lines belong to no page");
 }
 
 #[test]
-fn what_is_shown_together_ends_with_its_page() {
+fn page_around_ends_at_page_boundary() {
     let chunk = chunk(&[("Head", page(1))], &[("One.", page(1)), ("Two.", page(2)), ("Three.", page(2))]);
     let shown = |word: &str| chunk.body()[chunk.page_around(chunk.body().find(word).unwrap())].trim();
     assert_eq!(["One", "Two", "Three"].map(shown), ["One.", "Two.\n\nThree.", "Two.\n\nThree."]);
@@ -67,7 +67,7 @@ fn what_is_shown_together_ends_with_its_page() {
 }
 
 #[test]
-fn a_heading_above_the_passage_has_a_place_of_its_own() {
+fn heading_above_passage_has_own_place() {
     let chunk = chunk(&[("Metals", verbatim(1, 2..8)), ("Tin", verbatim(3, 13..16))], &[("It melts.", page(4))]);
     let places = chunk.places();
     let headings: Vec<Range<usize>> = places.headings().collect();
@@ -78,7 +78,7 @@ fn a_heading_above_the_passage_has_a_place_of_its_own() {
 }
 
 #[test]
-fn a_part_of_text_that_is_the_files_own_has_its_own_line_and_bytes() {
+fn verbatim_part_has_exact_line_and_bytes() {
     let text = Anchor { line_end: Some(9), ..verbatim(7, 100..120) };
     let chunk = chunk(&[], &[("first\r\n  second\nlast", text), ("apart", verbatim(12, 140..145))]);
     assert_eq!(of(&chunk, "second"), verbatim(8, 109..115));
@@ -92,16 +92,16 @@ fn a_part_of_text_that_is_the_files_own_has_its_own_line_and_bytes() {
 }
 
 #[test]
-fn a_row_has_its_own_cells_where_there_are_as_many_rows_as_lines() {
+fn row_has_own_cells_if_rows_match_lines() {
     let cells = |cell: &str| Anchor { sheet: Some("S".into()), cell: Some(cell.into()), ..Anchor::default() };
     let chunk = chunk(&[], &[("a | b\nc | d", cells("B2:C3")), ("e | f\ng | h", cells("B7:C9"))]);
     assert_eq!(of(&chunk, "c |").cell.as_deref(), Some("B3:C3"));
-    assert_eq!(of(&chunk, "g").cell.as_deref(), Some("B7:C9"), "it cannot be told which one it is");
+    assert_eq!(of(&chunk, "g").cell.as_deref(), Some("B7:C9"), "rows and lines differ in number");
     assert_eq!(of(&chunk, "d\n\ne").cell.as_deref(), Some("B3:C9"));
 }
 
 #[test]
-fn lines_that_a_text_leaves_out_are_counted() {
+fn narrowed_counts_left_out_lines() {
     let lines = Anchor { line_start: Some(10), line_end: Some(16), ..Anchor::default() };
     let rows = Anchor { cell: Some("A10:B16".into()), ..Anchor::default() };
     let text = "a\nb\nc\nd";
@@ -112,11 +112,11 @@ fn lines_that_a_text_leaves_out_are_counted() {
         let place = Anchor { gaps, ..rows.clone() }.narrowed_to(text, part);
         assert_eq!(place, Anchor { cell: Some(format!("A{line}:B{line}")), ..Anchor::default() });
     }
-    assert_eq!(lines.narrowed_to(text, 2..3), lines, "nothing says where they are left out");
+    assert_eq!(lines.narrowed_to(text, 2..3), lines, "the position of the gap is unknown");
 }
 
 #[test]
-fn pieces_come_back_as_they_were_kept() {
+fn stored_pieces_round_trip() {
     let region = |left| Region { left, top: 0.25, right: 0.5, bottom: 0.75 };
     let anchors = [
         Anchor { symbol: Some("a \"b\"".into()), ..verbatim(3, 10..13) },
@@ -137,7 +137,7 @@ fn pieces_come_back_as_they_were_kept() {
 }
 
 #[test]
-fn pieces_that_do_not_fit_the_text_give_the_place_of_the_chunk() {
+fn invalid_pieces_fall_back_to_chunk_anchor() {
     let whole = chunk(&[], &[("One.", page(1)), ("Two.", page(2))]);
     for stored in ["[[0,{}],[90,{\"p\":2}]]", "[[0,{\"p\":\"x\"}]]", "{", "[[0,{}],[18446744073709551615,{}]]"] {
         let chunk = Chunk { pieces: Pieces::stored(stored), ..whole.clone() };
@@ -146,7 +146,7 @@ fn pieces_that_do_not_fit_the_text_give_the_place_of_the_chunk() {
 }
 
 #[test]
-fn neighbours_that_one_anchor_says_all_of_are_one_piece() {
+fn contiguous_pieces_are_joined() {
     let check = |text: &str, first: (&str, Anchor), second: (&str, Anchor)| {
         let at = text.rfind(second.0).unwrap();
         let pieces = vec![piece(0..first.0.len(), first.1), piece(at..text.len(), second.1)];
@@ -158,13 +158,13 @@ fn neighbours_that_one_anchor_says_all_of_are_one_piece() {
     assert_eq!(check("a\n\nb", ("a", verbatim(1, 0..1)), ("b", verbatim(2, 3..4))), 2, "`\\r\\n`, or a mark");
     let lines = |line: u32, end: u32| Anchor { line_start: Some(line), line_end: Some(end), ..Anchor::default() };
     assert_eq!(check("a\n\nb", ("a", lines(1, 1)), ("b", lines(3, 3))), 1);
-    assert_eq!(check("a\n\nb", ("a", lines(1, 2)), ("b", lines(3, 3))), 2, "of the first its line is not known");
+    assert_eq!(check("a\n\nb", ("a", lines(1, 2)), ("b", lines(3, 3))), 2, "the exact line of the first is unknown");
     let cell = Anchor { cell: Some("A1".into()), ..Anchor::default() };
     assert_eq!(check("a\n\nb", ("a", cell.clone()), ("b", cell)), 2);
 }
 
 #[test]
-fn evidence_is_found_by_bytes_of_the_file_or_of_the_text() {
+fn evidence_is_found_by_file_or_text_bytes() {
     let shown = |chunk: &Chunk, bytes| chunk.evidence(&bytes).map(|it| chunk.text[it].to_string());
     let own =
         chunk(&[("Head", verbatim(1, 2..6))], &[("one two", verbatim(3, 10..17)), ("three", verbatim(9, 40..45))]);
@@ -178,7 +178,7 @@ fn evidence_is_found_by_bytes_of_the_file_or_of_the_text() {
 }
 
 #[test]
-fn a_passage_is_a_quotation_only_from_its_beginning_to_its_end() {
+fn passage_keeps_quote_only_if_whole() {
     let anchor = |part: Option<&str>| Anchor { part: part.map(str::to_string), ..Anchor::default() };
     let part = |first, last| anchor(first).up_to(&anchor(last)).part;
     assert_eq!(part(Some("quote"), Some("quote")).as_deref(), Some("quote"));

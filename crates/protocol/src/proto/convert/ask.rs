@@ -1,4 +1,4 @@
-//! Questions, plans, answers and their relatives.
+//! Conversions of questions, plans, answers, searches and audit records.
 
 use crate::error::{Error, Result};
 use crate::model;

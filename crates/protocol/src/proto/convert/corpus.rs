@@ -1,4 +1,4 @@
-//! Calls of the contract: JSON in a text on the wire.
+//! Conversions of corpus calls, which carry JSON as text.
 
 use crate::error::{Error, ErrorCode};
 use crate::model::{CorpusCall, CorpusReply};
@@ -41,7 +41,7 @@ impl TryFrom<wire::CorpusResponse> for CorpusReply {
         let wire::CorpusResponse { media_type, text, refused, accepted } = reply;
         let refused = match refused.as_str() {
             "" => None,
-            // A code of a later vic is a defect at worst.
+            // An unknown code of a newer vic.
             name => Some(ErrorCode::ALL.into_iter().find(|it| it.name() == name).unwrap_or(ErrorCode::Internal)),
         };
         Ok(CorpusReply { media_type, text, refused, accepted })
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_and_replies_survive_the_wire() {
+    fn corpus_calls_and_replies_round_trip() {
         let serde_json::Value::Object(request) = serde_json::json!({"schema": "Code", "limit": 3}) else {
             panic!("an object")
         };

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, ToolSpec};
+use crate::model::{
+    GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, ToolSpec,
+};
 use crate::proto::json::{self, MAX_JSON};
 use crate::proto::wire;
 
@@ -104,11 +106,6 @@ impl From<GraphQuestion> for wire::QueryGraphRequest {
     }
 }
 
-/// Largest request, in bytes: a graph of a million edges as JSON, when they say little more than their ends.
-pub const MAX_GRAPH: usize = 64 << 20;
-/// What of it is not the graph: its name, and what the message itself takes.
-const AROUND_GRAPH: usize = 64 << 10;
-
 impl TryFrom<wire::GraphTool> for ToolSpec {
     type Error = Error;
 
@@ -118,22 +115,27 @@ impl TryFrom<wire::GraphTool> for ToolSpec {
     }
 }
 
-/// Makes sure that a graph of so many bytes, out of `place`, can be sent at all.
+/// Maximum size of a request, in bytes: a graph of a million edges as JSON, with little more than their ends.
+pub const MAX_GRAPH: usize = 64 << 20;
+/// Reserve for the rest of the message, such as the name.
+const AROUND_GRAPH: usize = 64 << 10;
+
+/// Checks that a graph of this size, read from `place`, fits into a request.
 ///
 /// # Errors
-/// `ResourceExhausted`, with what to do instead.
+/// `ResourceExhausted`, with a hint.
 pub fn check_size(bytes: u64, place: &str) -> Result<()> {
     let most = (MAX_GRAPH - AROUND_GRAPH) as u64;
     if bytes <= most {
         return Ok(());
     }
-    let text = format!("{place} has {bytes} bytes; a graph is taken in by at most {most} bytes at a time");
+    let text = format!("{place} has {bytes} bytes; the limit of one graph import is {most}");
     Err(Error::new(ErrorCode::ResourceExhausted, text).hint(
-        "split it, and import each part with a --name of its own: an edge may name the nodes of another part by their keys",
+        "split it, and import each part with its own --name: edges may refer to nodes of other parts by their keys",
     ))
 }
 
-/// A drawing as it is asked for.
+/// Builds the request for a drawing.
 pub fn drawing(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
     let shape = match shape {
         GraphShape::Json => wire::GraphShape::Json,
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_that_is_too_long_is_refused_with_its_field_before_it_is_read() {
+    fn oversized_json_field_is_rejected_by_name() {
         let long = "0".repeat(MAX_JSON + 1);
         let tool = wire::CallGraphToolRequest { name: "graph_query".into(), args_json: long.clone() };
         let query = Some(wire::query_graph_request::Query::IrJson(long));

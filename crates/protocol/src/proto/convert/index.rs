@@ -1,4 +1,4 @@
-//! Jobs of the index, and how the index stands.
+//! Conversions of index jobs and status.
 
 use crate::error::{Error, Result};
 use crate::model;
@@ -187,7 +187,7 @@ impl TryFrom<wire::Status> for model::Status {
             auth_enabled: it.auth_enabled,
             upkeep: it.upkeep.map(Into::into).unwrap_or_default(),
             paused: it.paused.map(TryInto::try_into).transpose()?,
-            // An older daemon does not know.
+            // Absent from older daemons.
             watch: it.watch.map(Into::into).unwrap_or_default(),
             memory_caps: into_all(it.memory_caps),
         })

@@ -1,4 +1,4 @@
-//! What language models are asked, on the wire. What they say is in [`crate::proto::convert::llm_events`].
+//! Conversions of language model requests; [`super::llm_events`] has the responses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::model::{PrivacyMode, ToolSpec};
 use crate::proto::convert::{WireEnum, wire};
 use crate::proto::json::{self, MAX_JSON};
 
-/// The cure of an unknown workload.
+/// Hint for an unknown workload.
 const WORKLOADS: &str = "use `chat`, `completion`, `tool` or `vision`";
-/// The cure of an unknown role.
+/// Hint for an unknown role.
 const ROLES: &str = "use `user`, `assistant` or `tool`";
-/// Bytes of the parameters of all tools of a request: those of a hundred have a fifth of that.
+/// Maximum size of the parameters of all tools of a request, in bytes. A hundred tools have a fifth of it.
 const MAX_TOOLS: usize = 1 << 20;
-/// Bytes of the name of a model. Whatever a caller names is kept with the client that is made for it.
+/// Maximum size of a model name, in bytes. It is stored with the client created for it.
 const MAX_MODEL: usize = 1 << 10;
-/// Bytes of a program or a folder: those of the longest path.
+/// Maximum size of a program or folder, in bytes: the longest path.
 const MAX_PATH: usize = 4 << 10;
-/// Arguments of a command, and their bytes in all: a prompt of 100 KB is handed over as it is.
+/// Maximum number of arguments of a command, and their total size in bytes. A prompt of 100 KB fits in an argument.
 const MAX_ARGS: usize = 256;
 const MAX_ARGS_BYTES: usize = 256 << 10;
-/// The longest that a caller can have somebody wait.
+/// Maximum timeout that a caller can set, in seconds.
 const MAX_SECONDS: u32 = 3_600;
 
 impl TryFrom<wire::LlmBackend> for Override {
@@ -48,21 +48,21 @@ impl TryFrom<wire::LlmBackend> for Override {
     }
 }
 
-/// Refuses names that nothing has, before they are looked up or kept.
+/// Rejects oversized names before they are looked up or stored.
 fn check_backend(it: &wire::LlmBackend) -> Result<()> {
     let short = |field: &str, bytes: usize, most: usize| {
         if bytes <= most {
             return Ok(());
         }
-        let text = format!("`{field}` has {bytes} bytes, and may have {most}");
-        Err(Error::invalid(text).field(field).hint("name it more shortly, e.g. by a link or a script"))
+        let text = format!("`{field}` has {bytes} bytes; the limit is {most}");
+        Err(Error::invalid(text).field(field).hint("use a shorter name, e.g. of a link or a script"))
     };
     short("backend.model", it.model.len(), MAX_MODEL)?;
     short("backend.command", it.command.len(), MAX_PATH)?;
     short("backend.folder", it.folder.len(), MAX_PATH)?;
     if it.args.len() > MAX_ARGS {
-        let text = format!("`backend.args` has {}, and may have {MAX_ARGS}", it.args.len());
-        return Err(Error::invalid(text).field("backend.args").hint("put them into a script"));
+        let text = format!("`backend.args` has {} arguments; the limit is {MAX_ARGS}", it.args.len());
+        return Err(Error::invalid(text).field("backend.args").hint("move them into a script"));
     }
     short("backend.args", it.args.iter().map(String::len).sum(), MAX_ARGS_BYTES)
 }
@@ -143,12 +143,12 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
     }
 }
 
-/// What may leave the machine. Without a word of it the daemon's own mode holds, which is laid over this one.
+/// Decodes the privacy mode. Unspecified allows everything, because the daemon's own mode restricts it further.
 pub fn privacy_mode(number: i32) -> Result<PrivacyMode> {
     Ok(WireEnum::decode(number)?.unwrap_or(PrivacyMode::CloudEmbeddingOk))
 }
 
-/// Texts for a model that embeds.
+/// Builds an embedding request.
 pub fn embedding(texts: Vec<String>, mode: PrivacyMode, over: Override) -> wire::LlmEmbedRequest {
     wire::LlmEmbedRequest { backend: Some(over.into()), texts, privacy_mode: mode.encode() }
 }

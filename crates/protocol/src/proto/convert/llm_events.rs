@@ -1,4 +1,4 @@
-//! What language models can do and what they say, on the wire. What they are asked is in [`crate::proto::convert::llm`].
+//! Conversions of language model capabilities and events; [`super::llm`] has the requests.
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::{
@@ -53,7 +53,7 @@ impl TryFrom<wire::ModelCapability> for ModelCapability {
 
 fn newer(what: &str, name: &str) -> Error {
     Error::invalid(format!("unknown {what} `{}`", name.chars().take(40).collect::<String>()))
-        .hint("the two programs are of different versions: update the older one")
+        .hint("client and daemon have different versions: update the older one")
 }
 
 impl From<LlmStreamEvent> for wire::LlmEvent {
@@ -98,7 +98,7 @@ impl From<LlmStreamEvent> for wire::LlmEvent {
 }
 
 impl wire::LlmEvent {
-    /// The same, which is the last, with the proof.
+    /// Adds the proof to the final event.
     pub fn with_proof(mut self, proof: ProofRecord) -> wire::LlmEvent {
         use wire::llm_event::Event;
         match &mut self.event {

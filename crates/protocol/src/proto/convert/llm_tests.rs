@@ -1,4 +1,4 @@
-//! Requests to models, and what models say, through their encoded form and back.
+//! Round trip tests of model requests and events through their encoded form.
 
 use std::time::Duration;
 
@@ -105,12 +105,12 @@ fn last() -> impl Strategy<Value = LlmStreamEvent> {
 
 proptest! {
     #[test]
-    fn a_request_to_a_model_comes_through(request in request()) {
+    fn llm_request_round_trips(request in request()) {
         check::<LlmRequest, wire::LlmRequest>(request);
     }
 
     #[test]
-    fn what_a_model_says_and_can_do_comes_through(
+    fn llm_event_and_capability_round_trip(
         event in event(), id in ".{0,8}", context in of(any::<u32>()), max_tokens in any::<u32>(),
         workloads in prop::collection::vec(workload(), 0..4), passed_on_to in of(".{0,8}"),
     ) {
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn a_program_at_the_other_end_can_seal_what_it_saw_and_compare(
+    fn client_can_recompute_proof_seal(
         events in prop::collection::vec(event(), 0..5), last in last()
     ) {
         let (mut proof, mut seen) = (ProofRecord::default(), ProofRecord::default());
@@ -144,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn what_nobody_knows_is_refused_with_its_field() {
+fn unknown_llm_values_are_rejected_with_field() {
     let message = |role: &str| wire::LlmMessage { role: role.into(), ..wire::LlmMessage::default() };
     for (request, field) in [
         (wire::LlmRequest { workload: "dance".into(), ..wire::LlmRequest::default() }, "workload"),
@@ -161,7 +161,7 @@ fn what_nobody_knows_is_refused_with_its_field() {
 }
 
 #[test]
-fn schemas_and_tools_that_are_too_long_are_refused_with_their_field() {
+fn oversized_schemas_and_tools_are_rejected_with_field() {
     let tool = |bytes: usize| wire::LlmTool { parameters_json: " ".repeat(bytes), ..wire::LlmTool::default() };
     let tools = |tools| wire::LlmRequest { tools, ..wire::LlmRequest::default() };
     let long = "0".repeat((256 << 10) + 1);
@@ -176,7 +176,7 @@ fn schemas_and_tools_that_are_too_long_are_refused_with_their_field() {
 }
 
 #[test]
-fn a_backend_is_named_by_so_many_bytes_as_may_be_kept() {
+fn oversized_backend_fields_are_rejected() {
     let none = wire::LlmBackend::default;
     let path = |bytes: usize| "x".repeat(bytes);
     let fits = wire::LlmBackend {

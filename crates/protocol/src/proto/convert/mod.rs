@@ -1,8 +1,7 @@
-//! Between the hand-over types and their wire form: the one place that knows both.
+//! Conversions between model and wire types. Only this module uses both.
 //!
-//! Model to wire never fails (`From`). Wire to model fails (`TryFrom`) when a peer left out what must be there or sent an
-//! enum value that this version does not know. Nothing here checks whether values make sense: that is the service's.
-//! Questions and answers are in `ask`.
+//! Model to wire never fails (`From`). Wire to model fails (`TryFrom`) when a peer omits a required field or sends an enum
+//! value unknown to this version. The service validates the values. Conversions of questions and answers are in `ask`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -23,7 +22,7 @@ mod table;
 
 pub use crate::proto::convert::llm::{embedding, privacy_mode};
 
-/// Both directions for messages whose fields have the same names and types on both sides.
+/// Implements both directions for messages with the same fields on both sides.
 macro_rules! mirror {
     ($($name:ident { $($field:ident),+ $(,)? })+) => { $(
         impl From<model::$name> for wire::$name {
@@ -60,14 +59,14 @@ mirror! {
     TableCell { place, text }
 }
 
-/// A closed set of names that travels as a protobuf enum, whose zero means "not said".
+/// A closed set of names, sent as a protobuf enum. Zero means unspecified.
 trait WireEnum: Sized {
-    /// What the set is called in messages.
+    /// Name of the set in messages.
     const NAME: &'static str;
 
     fn encode(self) -> i32;
 
-    /// Returns none for zero.
+    /// Returns `None` for zero.
     fn decode(number: i32) -> Result<Option<Self>>;
 
     fn require(number: i32) -> Result<Self> {
@@ -89,7 +88,7 @@ macro_rules! wire_enum {
                     Ok(wire::$name::Unspecified) => Ok(None),
                     $(Ok(wire::$name::$variant) => Ok(Some(model::$name::$variant)),)+
                     Err(_) => Err(Error::invalid(format!(concat!("unknown ", $label, " `{}`"), number))
-                        .hint("the two programs are of different versions: update the older one")),
+                        .hint("client and daemon have different versions: update the older one")),
                 }
             }
         }
@@ -120,12 +119,12 @@ pub fn into_all<A: Into<B>, B>(items: Vec<A>) -> Vec<B> {
     items.into_iter().map(Into::into).collect()
 }
 
-/// Converts every item, or fails with the first that cannot be.
+/// Converts every item; fails with the first error.
 pub fn try_into_all<A, B: TryFrom<A, Error = Error>>(items: Vec<A>) -> Result<Vec<B>> {
     items.into_iter().map(B::try_from).collect()
 }
 
-/// Returns the path for people, and its bytes when that loses any.
+/// Returns the path as text, and its bytes if the text is lossy.
 fn encode_path(path: &Path) -> (String, Vec<u8>) {
     match path.to_str() {
         Some(text) => (text.into(), Vec::new()),

@@ -1,4 +1,4 @@
-//! Questions about tables and their answers.
+//! Conversions of table queries and results.
 
 use crate::error::{Error, Result};
 use crate::model;
@@ -73,7 +73,7 @@ impl From<wire::TableRow> for model::TableRow {
     }
 }
 
-/// Both directions for messages that hold lists of others.
+/// Implements both directions for messages with nested lists.
 macro_rules! nested {
     ($($name:ident { $($field:ident),* ; $($list:ident),* })+) => { $(
         impl From<model::$name> for wire::$name {

@@ -5,11 +5,10 @@ use proptest::option::of;
 use proptest::prelude::*;
 use prost::Message;
 
-use crate::model::*;
+use crate::model::{samples, *};
 use crate::proto::convert::*;
-use crate::serve::fake;
 
-/// Sends a value through its encoded form and expects it back.
+/// Encodes and decodes a value, and expects it unchanged.
 pub(super) fn check<M, W>(value: M)
 where
     M: Clone + PartialEq + Debug + Into<W> + TryFrom<W>,
@@ -147,7 +146,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Any bytes but NUL: what a path may hold.
+    /// Any bytes that a path may contain: all but NUL.
     fn path()(bytes in prop::collection::vec(1..=u8::MAX, 1..12)) -> PathBuf {
         PathBuf::from(OsString::from_vec(bytes))
     }
@@ -210,7 +209,7 @@ prop_compose! {
     }
 }
 
-/// Sends a value through JSON and expects it back, without a field that nobody knows.
+/// Sends a value through JSON and expects it unchanged; an unknown field must be rejected.
 fn check_json<M>(value: &M)
 where
     M: Clone + PartialEq + Debug + serde::Serialize + serde::de::DeserializeOwned,
@@ -227,27 +226,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_plan_survives_json_and_no_unknown_field_does(it in plan()) {
+    fn plan_round_trips_json_and_rejects_unknown_field(it in plan()) {
         check_json(&it);
     }
 
     #[test]
-    fn a_hit_survives_json_and_no_unknown_field_does(it in hit()) {
+    fn hit_round_trips_json_and_rejects_unknown_field(it in hit()) {
         check_json(&it);
     }
 
     #[test]
-    fn an_answer_survives_json_and_no_unknown_field_does(it in response()) {
+    fn answer_round_trips_json_and_rejects_unknown_field(it in response()) {
         check_json(&it);
     }
 
     #[test]
-    fn the_stats_survive_json_and_no_unknown_field_does(it in stats()) {
+    fn stats_round_trip_json_and_reject_unknown_field(it in stats()) {
         check_json(&it);
     }
 
     #[test]
-    fn filters_survive_json_and_no_unknown_field_does(it in filters()) {
+    fn filters_round_trip_json_and_reject_unknown_field(it in filters()) {
         check_json(&it);
     }
 }
@@ -256,12 +255,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn answers_survive_the_wire(it in response()) {
+    fn answers_round_trip(it in response()) {
         check::<AskResponse, wire::AskResponse>(it);
     }
 
     #[test]
-    fn questions_survive_the_wire(
+    fn questions_round_trip(
         query in ".{0,20}", mode in of(privacy()), root in of("/.{0,8}"), limit in of(any::<u32>()), filters in filters(),
         explain in any::<bool>(), plan in of(plan()),
     ) {
@@ -270,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn streamed_answers_survive_the_wire(it in response()) {
+    fn streamed_answers_round_trip(it in response()) {
         for event in [
             AskEvent::Plan(Box::new(it.query_plan.clone())),
             AskEvent::Hits(it.hits.clone()),
@@ -282,18 +281,18 @@ proptest! {
     }
 
     #[test]
-    fn jobs_survive_the_wire(it in job()) {
+    fn jobs_round_trip(it in job()) {
         check::<JobSnapshot, wire::JobSnapshot>(it);
     }
 
     #[test]
-    fn the_status_survives_the_wire(it in status()) {
+    fn status_round_trips(it in status()) {
         check::<Status, wire::Status>(it);
     }
 
     #[test]
-    fn paths_of_any_bytes_survive_the_wire(root in path(), path in path(), under in of(path())) {
-        let mut file = fake::file();
+    fn non_utf8_paths_round_trip(root in path(), path in path(), under in of(path())) {
+        let mut file = samples::file();
         file.root = root;
         file.found.path = path;
         check::<FileRecord, wire::FileRecord>(file);
@@ -302,10 +301,10 @@ proptest! {
 }
 
 #[test]
-fn files_documents_and_filters_survive_the_wire() {
-    check::<Document, wire::Document>(fake::document());
+fn files_documents_and_filters_round_trip() {
+    check::<Document, wire::Document>(samples::document());
     for reason in Reason::ALL {
-        let mut file = fake::file();
+        let mut file = samples::file();
         (file.found.skip, file.reason, file.hash, file.found.created_ns) = (Some(reason), Some(reason), None, None);
         check::<FileRecord, wire::FileRecord>(file);
     }
@@ -327,7 +326,7 @@ fn files_documents_and_filters_survive_the_wire() {
 }
 
 #[test]
-fn greps_similars_and_audits_survive_the_wire() {
+fn greps_similars_and_audits_round_trip() {
     let filters = L0Filters { extensions: vec![".pdf".into()], ..L0Filters::default() };
     check::<SimilarRequest, wire::SimilarRequest>(SimilarRequest {
         path: "/w/a.md".into(),
@@ -373,7 +372,7 @@ fn greps_similars_and_audits_survive_the_wire() {
 }
 
 #[test]
-fn tables_survive_the_wire() {
+fn tables_round_trip() {
     let aggregate = |function| TableAggregate { function, column: Some("x".into()) };
     check::<TableRequest, wire::TableRequest>(TableRequest {
         path: "/w/a.csv".into(),
@@ -390,20 +389,20 @@ fn tables_survive_the_wire() {
         decimal: Some(",".into()),
         head_rows: Some(0),
     });
-    check::<TableResponse, wire::TableResponse>(fake::table("/w/a.csv"));
+    check::<TableResponse, wire::TableResponse>(samples::table("/w/a.csv"));
 }
 
 #[test]
-fn the_order_of_metadata_survives_the_wire() {
-    let hit = fake::answer("x").hits.remove(0);
+fn metadata_order_is_kept() {
+    let hit = samples::answer("x").hits.remove(0);
     let back = SearchHit::try_from(wire::SearchHit::from(hit.clone())).unwrap();
     let keys = |hit: &SearchHit| hit.metadata.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&back), keys(&hit));
 }
 
 #[test]
-fn what_a_peer_leaves_out_or_invents_is_refused_by_name() {
-    let full = wire::JobSnapshot::from(fake::job(JobState::Running, 1));
+fn missing_or_unknown_wire_values_are_named() {
+    let full = wire::JobSnapshot::from(samples::job(JobState::Running, 1));
     for (wrong, name) in [
         (wire::JobSnapshot { request: None, ..full.clone() }, "request"),
         (wire::JobSnapshot { state: 0, ..full.clone() }, "state"),

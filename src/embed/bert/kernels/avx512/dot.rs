@@ -1,7 +1,7 @@
-//! Products of unsigned and signed bytes: nearly all of the encoder's work.
+//! Dot products of unsigned and signed bytes: nearly all of the encoder's work.
 //!
-//! The loop is written in assembly. A compiler that sees its parts reads the inputs of many rows ahead of their use, and
-//! then has too few registers for the sums: it kept half of them in memory, and was slower by a quarter.
+//! The loop is written in assembly. A compiler loads the inputs of many rows ahead of their use and then runs out of
+//! registers for the sums: it spilled half of them, and the loop was 25% slower.
 
 use std::arch::asm;
 
@@ -17,14 +17,14 @@ pub(super) fn dot(rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usiz
     assert!(data.len() >= (count - 1) * rows.stride + depth && sums.len() >= (count - 1) * stride + PANEL);
     let tile = Tile { rows: data.as_ptr(), stride: rows.stride, depth, panel: panel.as_ptr() };
     #[expect(unsafe_code, reason = "the instructions, and reads and writes by address")]
-    // SAFETY: the assertions above say that all rows, lines and sums which a tile of `count` rows touches are there, and
-    // this is called where the processor has the instructions.
+    // SAFETY: the assertions above guarantee that all rows, lines and sums of a tile of `count` rows exist, and this
+    // function is called only where the processor supports the instructions.
     unsafe {
         tile.multiply(count, sums.as_mut_ptr(), stride * size_of::<i32>());
     }
 }
 
-/// Rows and the panel that they are multiplied with, by address.
+/// Rows and the panel to multiply them by, as raw pointers.
 struct Tile {
     rows: *const u8,
     stride: usize,
@@ -32,7 +32,7 @@ struct Tile {
     panel: *const Line,
 }
 
-/// The address of a row's next inputs: one register leads to three rows.
+/// The address of a row's next inputs: each base register covers three rows.
 #[rustfmt::skip]
 macro_rules! inputs {
     (0) => { "r8" };
@@ -51,7 +51,7 @@ macro_rules! inputs {
     (13) => { "r13 + r9" };
 }
 
-/// The first 16 sums of a row.
+/// The register of the first 16 sums of a row.
 #[rustfmt::skip]
 macro_rules! left {
     (0) => { "zmm4" };
@@ -70,7 +70,7 @@ macro_rules! left {
     (13) => { "zmm30" };
 }
 
-/// The other 16.
+/// The register of the other 16.
 #[rustfmt::skip]
 macro_rules! right {
     (0) => { "zmm5" };
@@ -89,8 +89,7 @@ macro_rules! right {
     (13) => { "zmm31" };
 }
 
-/// Multiplies the four inputs that begin `$offset` bytes on, of each row, with the
-/// two lines that begin `$first` and `$second` bytes on.
+/// Multiplies the four inputs at byte `$offset` of each row by the two lines at bytes `$first` and `$second`.
 macro_rules! four {
     ($offset:literal, $first:literal, $second:literal; $($row:tt)*) => {
         concat!(
@@ -105,7 +104,7 @@ macro_rules! four {
     };
 }
 
-/// The whole product of the rows that are listed.
+/// The complete product of the listed rows.
 macro_rules! multiply {
     ($tile:ident, $sums:ident, $stride:ident; $($row:tt)*) => {
         asm!(
@@ -150,16 +149,16 @@ macro_rules! multiply {
 }
 
 impl Tile {
-    /// Multiplies `count` rows with the panel. The sums of a row follow those of the row before after `stride` bytes.
+    /// Multiplies `count` rows by the panel. The sums of consecutive rows are `stride` bytes apart.
     ///
     /// # Safety
-    /// The processor has the instructions, `count` is 1 to [`TILE`], `depth` is a multiple of [`STEP`] above 0, and there
-    /// are that many rows, the lines of the panel, and room for the sums.
+    /// The processor supports the instructions, `count` is 1 to [`TILE`], `depth` is a positive multiple of [`STEP`],
+    /// and the rows, the panel's lines, and the memory for the sums exist.
     #[expect(unsafe_code, reason = "assembly")]
     unsafe fn multiply(self, count: usize, sums: *mut i32, stride: usize) {
         let tile = self;
-        // SAFETY: by the contract, the reads stay inside of the rows and of the panel, which has two lines for four inputs,
-        // and the writes inside of the sums.
+        // SAFETY: by the contract, reads stay inside the rows and the panel, which has two lines per four inputs, and
+        // writes stay inside the sums.
         unsafe {
             match count {
                 1 => multiply!(tile, sums, stride; 0),

@@ -1,4 +1,4 @@
-//! Sixteen numbers at a time: loads and stores that cannot miss, and the functions that no instruction computes.
+//! Operations on sixteen numbers: bounds-safe loads and stores, and functions without an instruction of their own.
 
 use std::arch::x86_64::{
     __m512, __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEG_INF, _mm_storeu_si128, _mm512_cvtepi32_epi8, _mm512_fmadd_ps,
@@ -9,18 +9,18 @@ use std::arch::x86_64::{
 
 use crate::embed::bert::kernels::{LANES, Line};
 
-/// 2 to the power of 0 to 1, coefficients from the lowest power up.
+/// Polynomial of `2^x` for x in 0 to 1, coefficients from the lowest power up.
 const EXP2: [f32; 4] = [0.999_925_26, 0.695_833_15, 0.226_067_9, 0.078_024_11];
 
-/// Where the polynomial of GELU ends: no more than 1/6000 of the normal distribution lies beyond.
+/// Bound of the GELU polynomial: at most 1/6000 of the normal distribution lies beyond.
 const GELU_END: f32 = 3.6;
 
-/// The normal distribution less one half, divided by x, in powers of the square of x, lowest first. At the end it gives
-/// one half, so that what lies beyond is the number itself, or nothing.
+/// The normal distribution function minus one half, divided by x, in powers of x², lowest first. At the bound it gives
+/// one half, so that GELU beyond it is the number itself or zero.
 const GELU: [f32; 6] =
     [0.396_223_5, -0.062_284_73, 0.007_732_949, -0.000_598_505_7, 0.000_025_488_875, -0.000_000_451_884_7];
 
-/// Returns 16 numbers.
+/// Loads 16 numbers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn load(numbers: &[f32; LANES]) -> __m512 {
@@ -31,7 +31,7 @@ pub(super) fn load(numbers: &[f32; LANES]) -> __m512 {
     }
 }
 
-/// Returns 16 integers.
+/// Loads 16 integers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn load_integers(numbers: &[i32; LANES]) -> __m512i {
@@ -42,7 +42,7 @@ pub(super) fn load_integers(numbers: &[i32; LANES]) -> __m512i {
     }
 }
 
-/// Writes 16 numbers.
+/// Stores 16 numbers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn store(numbers: &mut [f32; LANES], values: __m512) {
@@ -53,7 +53,7 @@ pub(super) fn store(numbers: &mut [f32; LANES], values: __m512) {
     }
 }
 
-/// Writes 16 integers.
+/// Stores 16 integers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn store_integers(numbers: &mut [i32; LANES], values: __m512i) {
@@ -64,7 +64,7 @@ pub(super) fn store_integers(numbers: &mut [i32; LANES], values: __m512i) {
     }
 }
 
-/// Writes the lowest bytes of 16 integers.
+/// Stores the lowest bytes of 16 integers.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn store_bytes(bytes: &mut [u8; LANES], values: __m512i) {
@@ -75,13 +75,13 @@ pub(super) fn store_bytes(bytes: &mut [u8; LANES], values: __m512i) {
     }
 }
 
-/// Writes 64 integers of 0 to 255 as bytes. Packing four registers takes as long as narrowing one.
+/// Stores 64 integers of 0 to 255 as bytes. Packing four registers takes as long as narrowing one.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 pub(super) fn store_four(bytes: &mut [[u8; LANES]; 4], values: [__m512i; 4]) {
     let [a, b, c, d] = values;
     let packed = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
-    // Packing goes quarter by quarter: each has four bytes of each register.
+    // Packing works per 128-bit lane: each lane has four bytes of each register.
     let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let ordered = _mm512_permutexvar_epi32(order, packed);
     #[expect(unsafe_code, reason = "a store by address")]
@@ -91,7 +91,7 @@ pub(super) fn store_four(bytes: &mut [[u8; LANES]; 4], values: [__m512i; 4]) {
     }
 }
 
-/// Writes a line.
+/// Stores a line.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn store_line(line: &mut Line, values: __m512i) {
@@ -102,7 +102,7 @@ pub(super) fn store_line(line: &mut Line, values: __m512i) {
     }
 }
 
-/// Returns 2 to the power of each number, off by a ten-thousandth at most: far below what a byte can tell.
+/// Returns 2 to the power of each number. The error is at most 1e-4, far below the resolution of a byte.
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
 pub(super) fn exp2(x: __m512) -> __m512 {
@@ -113,8 +113,8 @@ pub(super) fn exp2(x: __m512) -> __m512 {
     _mm512_scalef_ps(series, x)
 }
 
-/// Returns the GELU of each number, off by six ten-thousandths at most: `x * (1/2 + x * P(x^2))`, where `x` inside the brackets ends at [`GELU_END`], beyond
-/// which the normal distribution has nothing left.
+/// Returns the GELU of each number, `x * (1/2 + x * P(x^2))`, with an error of at most 6e-4. The `x` in parentheses is
+/// clamped to [`GELU_END`].
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
 pub(super) fn gelu(x: __m512) -> __m512 {

@@ -1,7 +1,7 @@
-//! The kernels for processors with AVX-512 and its dot products of bytes (VNNI).
+//! The kernels for processors with AVX-512 and VNNI (byte dot products).
 //!
-//! Everything unsafe is here, in [`lanes`] and in [`dot`]; the rest is written with those. An [`Avx512`] exists only
-//! where the instructions do, so its methods may use them.
+//! All unsafe code is here, in [`lanes`] and in [`dot`]; the other modules build on those. An [`Avx512`] exists only
+//! where the instructions are supported, so its methods may use them.
 
 mod dot;
 mod lanes;
@@ -11,7 +11,7 @@ mod softmax;
 
 use super::{Coded, HeadRow, Kernels, Keys, Line, Normal, Product, Rows};
 
-/// Proof that the processor has the instructions.
+/// Proof that the processor supports the instructions.
 pub(super) struct Avx512(());
 
 static DETECTED: Avx512 = Avx512(());
@@ -29,7 +29,7 @@ impl Avx512 {
 }
 
 #[expect(unsafe_code, reason = "functions that need instructions which not every processor has")]
-// SAFETY, throughout: `self` exists, so the processor has the instructions.
+// SAFETY, throughout: `self` exists, so the processor supports the instructions.
 impl Kernels for Avx512 {
     fn name(&self) -> &'static str {
         "avx512-vnni"

@@ -9,7 +9,7 @@ use super::lanes::{load, store};
 use super::rows::{Bounds, Scale};
 use crate::embed::bert::kernels::{Coded, Coding, LANES, Normal, Product};
 
-/// Rows that are worked on side by side: each waits several times for a sum over its lanes, and the others use that time.
+/// Rows processed together: each waits several times for a reduction over its lanes, and the others fill that time.
 const GROUP: usize = 4;
 
 /// See [`crate::embed::bert::kernels::Kernels::norm`].
@@ -46,7 +46,7 @@ fn normalise(product: Option<Product<'_>>, normal: Normal<'_>, rows: &mut [f32],
     }
 }
 
-/// Does so for `ROWS` rows, step by step.
+/// Normalises and quantises `ROWS` rows in lockstep.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
@@ -63,7 +63,7 @@ fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, ro
     let mut squares = [_mm512_setzero_ps(); ROWS];
     for at in 0..groups {
         for row in 0..ROWS {
-            // The mean is known by now: squares of numbers far from zero would swallow the deviations.
+            // Uses deviations from the known mean: squares of numbers far from zero would lose the deviations to rounding.
             let deviation = _mm512_sub_ps(load(&rows[row * groups + at]), means[row]);
             squares[row] = _mm512_fmadd_ps(deviation, deviation, squares[row]);
         }
@@ -92,7 +92,7 @@ fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, ro
     }
 }
 
-/// Adds products to rows, and returns the sums of the rows, lane by lane.
+/// Adds products to rows and returns the row sums, per lane.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn add<const ROWS: usize>(product: Product<'_>, rows: &mut [[f32; LANES]]) -> [__m512; ROWS] {
@@ -113,7 +113,7 @@ fn add<const ROWS: usize>(product: Product<'_>, rows: &mut [[f32; LANES]]) -> [_
     totals
 }
 
-/// Returns the sums of rows, lane by lane.
+/// Returns the row sums, per lane.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn sums<const ROWS: usize>(rows: &[[f32; LANES]]) -> [__m512; ROWS] {

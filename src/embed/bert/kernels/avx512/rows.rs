@@ -1,4 +1,4 @@
-//! What is done to a row between two products: numbers out of sums, GELU, and bytes again.
+//! Operations on a row between two products: dequantisation, GELU, and quantisation.
 
 use std::arch::x86_64::{
     __m128i, __m512, _mm_loadu_si128, _mm_unpackhi_epi8, _mm_unpackhi_epi16, _mm_unpacklo_epi8, _mm_unpacklo_epi16,
@@ -10,10 +10,10 @@ use std::arch::x86_64::{
 use super::lanes::{self, load, load_integers, store, store_bytes, store_four, store_line};
 use crate::embed::bert::kernels::{Coded, Coding, HeadRow, LANES, Line, Outputs, PANEL, Product};
 
-/// What makes a signed byte unsigned.
+/// Offset that makes a signed byte unsigned.
 const OFFSET: i32 = 128;
 
-/// What makes numbers of the sums of a row.
+/// Parameters that dequantise the sums of a row.
 #[derive(Clone, Copy)]
 pub(super) struct Scale {
     step: __m512,
@@ -27,7 +27,7 @@ impl Scale {
         Scale { step: _mm512_set1_ps(coding.step), low: _mm512_set1_ps(coding.low) }
     }
 
-    /// Returns the numbers of 16 sums.
+    /// Dequantises 16 sums.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     pub(super) fn numbers(self, sums: &[i32; LANES], outputs: &Outputs) -> __m512 {
@@ -37,7 +37,7 @@ impl Scale {
     }
 }
 
-/// The smallest and the largest number of a row, lane by lane.
+/// The minimum and maximum of a row, per lane.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     low: __m512,
@@ -58,7 +58,7 @@ impl Bounds {
         self.high = _mm512_max_ps(self.high, values);
     }
 
-    /// Codes the row that has these bounds.
+    /// Quantises the row with these bounds.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     pub(super) fn code(self, row: &[[f32; LANES]], coded: &mut [[u8; LANES]]) -> Coding {
@@ -127,7 +127,7 @@ pub(super) fn heads(product: Product<'_>, width: usize, row: HeadRow<'_>) {
     }
 }
 
-/// Codes heads of `N` registers each; the bytes get an offset.
+/// Quantises heads of `N` registers each and adds an offset to the bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 #[inline]
 fn code_heads<const N: usize>(
@@ -170,7 +170,7 @@ pub(super) fn scale(sums: &[i32], factor: f32, row: &mut [f32]) {
 pub(super) fn weave(rows: [&[u8]; 4], lines: &mut [Line]) {
     for (half, line) in lines[..PANEL / LANES].iter_mut().enumerate() {
         let [a, b, c, d] = rows.map(|row| sixteen(row, half * LANES));
-        // Pairs of rows byte by byte, then pairs of those.
+        // Interleaves pairs of rows byte by byte, then pairs of those.
         let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
         let low = _mm512_castsi128_si512(_mm_unpacklo_epi16(ab, cd));
         let low = _mm512_inserti32x4::<1>(low, _mm_unpackhi_epi16(ab, cd));

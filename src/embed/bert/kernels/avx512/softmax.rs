@@ -1,4 +1,4 @@
-//! Shares of attention.
+//! Attention shares (softmax).
 
 use std::arch::x86_64::{
     _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_max_ps,
@@ -12,7 +12,7 @@ use crate::embed::bert::kernels::{Keys, LANES};
 /// The binary logarithm of the largest share, 255.
 const LARGEST: f32 = 7.994_353_4;
 
-/// Rows that are worked on side by side: they share what is read of the keys, and none waits for another's last sum.
+/// Rows processed together: they share the loads of the keys, and their reductions overlap.
 const GROUP: usize = 4;
 
 /// See [`crate::embed::bert::kernels::Kernels::softmax`].
@@ -30,7 +30,7 @@ pub(super) fn softmax(sums: &mut [i32], stride: usize, keys: &[Keys], factors: &
     }
 }
 
-/// Does so for `ROWS` rows, in two walks over the keys: the scores, which take the place of the sums, and the shares.
+/// Processes `ROWS` rows in two passes over the keys: first the scores, which overwrite the sums, then the shares.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn share<const ROWS: usize>(

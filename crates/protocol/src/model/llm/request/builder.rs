@@ -1,4 +1,4 @@
-//! A request step by step.
+//! The builder of requests.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::model::llm::guardrails::Guardrails;
 use crate::model::llm::request::{LlmRequest, ModelId, Patience, Prompt, WorkloadKind};
 use crate::model::{PrivacyMode, ToolSpec};
 
-/// Makes a request step by step.
+/// Builds a request step by step.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LlmRequestBuilder {
@@ -16,25 +16,25 @@ pub struct LlmRequestBuilder {
     pub(super) limits: Option<ModelCapability>,
 }
 
-/// Begins a request, as [`LlmRequest::builder`].
+/// Starts a request, as [`LlmRequest::builder`].
 pub fn builder() -> LlmRequestBuilder {
     LlmRequest::builder()
 }
 
 impl LlmRequestBuilder {
-    /// Names the model.
+    /// Sets the model.
     pub fn model(mut self, model: impl Into<ModelId>) -> Self {
         self.request.model = Some(model.into());
         self
     }
 
-    /// Says what kind of work it is.
+    /// Sets the kind of work.
     pub fn workload(mut self, workload: WorkloadKind) -> Self {
         self.request.workload = workload;
         self
     }
 
-    /// Gives the prompt.
+    /// Sets the prompt.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         let Prompt { system, messages, attachments } = prompt;
         self.request = LlmRequest { system, messages, images: attachments, ..self.request };
@@ -53,7 +53,7 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Adds a tag for the proof.
+    /// Adds a tag for the event log.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.request.metadata.insert(key.into(), value.into());
         self
@@ -65,60 +65,60 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Asks for an answer of this JSON Schema.
+    /// Requests an answer that satisfies this JSON Schema.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.request.schema = Some(schema);
         self
     }
 
-    /// Sets policies of its own.
+    /// Sets guardrails that override the client's.
     pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
         self.request.guardrails = Some(guardrails);
         self
     }
 
-    /// Says what may leave the machine; without it nothing may.
+    /// Sets what may leave the machine; by default nothing may.
     pub fn privacy_mode(mut self, mode: PrivacyMode) -> Self {
         self.request.privacy_mode = mode;
         self
     }
 
-    /// Says how long to wait.
+    /// Sets the timeouts.
     pub fn patience(mut self, patience: Patience) -> Self {
         self.request.patience = patience;
         self
     }
 
-    /// Makes answers repeatable where the server can; None leaves that to the server.
+    /// Sets the seed, which makes answers repeatable if the server supports it; `None` leaves that to the server.
     pub fn seed(mut self, seed: Option<u64>) -> Self {
         self.request.seed = seed;
         self
     }
 
-    /// Says how many tokens of context the model is to have.
+    /// Sets the context size in tokens.
     pub fn context_tokens(mut self, tokens: u32) -> Self {
         self.request.context_tokens = Some(tokens);
         self
     }
 
-    /// Holds every number against a model of a [`CapabilitySnapshot`](crate::llm::CapabilitySnapshot), and names the model
-    /// if nobody has. Without this, the client does so when the request is enqueued.
+    /// Validates every number against a model of a [`CapabilitySnapshot`](crate::llm::CapabilitySnapshot), and selects that
+    /// model if none is set. Without this, the client validates when the request is enqueued.
     pub fn limits(mut self, model: &ModelCapability) -> Self {
         self.request.model.get_or_insert_with(|| model.id.clone());
         self.limits = Some(model.clone());
         self
     }
 
-    /// Gives the request if it can be meant, and by its model, if that is known.
+    /// Returns the request if it is valid, also for its model if the limits are known.
     ///
     /// # Errors
-    /// As [`LlmRequest::check`] and [`LlmRequest::check_against`]; `InvalidArgument` for limits of another model.
+    /// As [`LlmRequest::check`] and [`LlmRequest::check_against`]; `InvalidArgument` if the limits belong to another model.
     pub fn build(self) -> Result<LlmRequest> {
         self.request.check()?;
         if let Some(model) = &self.limits {
             let named = self.request.model.as_ref();
             if named.is_some_and(|it| *it != model.id) {
-                let text = format!("`model` is another than `{}`, whose limits were given", model.id.0);
+                let text = format!("`model` is not `{}`, to which the given limits belong", model.id.0);
                 return Err(Error::invalid(text).field("model"));
             }
             self.request.check_against(model)?;

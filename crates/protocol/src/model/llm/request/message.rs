@@ -1,8 +1,8 @@
-//! What is said: a prompt, and the conversation that it begins.
+//! Prompts and the messages of a conversation.
 
 use serde::{Deserialize, Serialize};
 
-/// Who said something.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -15,7 +15,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Role::User => "user",
@@ -24,59 +24,59 @@ impl Role {
         }
     }
 
-    /// The one of that name.
+    /// Returns the role with this wire name.
     pub fn from_name(name: &str) -> Option<Role> {
         [Role::User, Role::Assistant, Role::Tool].into_iter().find(|it| it.name() == name)
     }
 }
 
-/// A call of a tool, as the model made it.
+/// A tool call as written by the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Ties the result to the call.
+    /// Links the result to the call.
     pub id: String,
-    /// Which tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments, as the model wrote them; not checked yet.
+    /// Its arguments as written by the model, not validated yet.
     pub arguments_json: String,
 }
 
-/// Something that was said.
+/// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// By whom.
+    /// The author.
     pub role: Role,
-    /// What. Text of documents is marked as data by the caller.
+    /// The text. The caller marks document text as data.
     pub content: String,
-    /// Tools that the model called with it.
+    /// Tool calls that the model made in this message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// Of a tool's result: the id of the call, and the tool's name.
+    /// For a tool result: the id of the call, and the tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<(String, String)>,
 }
 
 impl Message {
-    /// A plain message.
+    /// Creates a plain message.
     pub fn new(role: Role, content: impl Into<String>) -> Message {
         Message { role, content: content.into(), tool_calls: Vec::new(), answers: None }
     }
 
-    /// What the model said, with its calls.
+    /// Creates a message of the model with its tool calls.
     pub fn with_calls(content: String, tool_calls: Vec<ToolCall>) -> Message {
         Message { tool_calls, ..Message::new(Role::Assistant, content) }
     }
 
-    /// The result of a call.
+    /// Creates the message with the result of a call.
     pub fn result(call: &ToolCall, content: String) -> Message {
         Message { answers: Some((call.id.clone(), call.name.clone())), ..Message::new(Role::Tool, content) }
     }
 }
 
-/// A prompt: what the model is to be, the conversation, and images that belong to its last message.
+/// A prompt: system prompt, conversation, and images that belong to the last message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// What the model is to be; may be empty.
+    /// System prompt; may be empty.
     pub system: String,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
@@ -85,12 +85,12 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt with one message of the user.
+    /// Creates a prompt with one user message.
     pub fn user(content: impl Into<String>) -> Prompt {
         Prompt { messages: vec![Message::new(Role::User, content)], ..Prompt::default() }
     }
 
-    /// The same with what the model is to be.
+    /// Sets the system prompt.
     #[must_use]
     pub fn system(self, system: impl Into<String>) -> Prompt {
         Prompt { system: system.into(), ..self }

@@ -1,4 +1,4 @@
-//! What a model is asked, and the builder that makes only requests that can be meant.
+//! Requests to a model, and the builder that creates only valid ones.
 
 mod builder;
 mod message;
@@ -18,13 +18,13 @@ use crate::model::{PrivacyMode, ToolSpec};
 pub use crate::model::llm::request::builder::{LlmRequestBuilder, builder};
 pub use crate::model::llm::request::message::{Message, Prompt, Role, ToolCall};
 
-/// Most bytes of an answer, unless the request says otherwise: far more than any summary or plan.
+/// Default limit of an answer in bytes: far more than any summary or plan.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
-/// Most tokens of an answer, unless the request says otherwise.
+/// Default limit of an answer in tokens.
 const MAX_TOKENS: u32 = 1024;
-/// Bytes of the name of a model. Whatever a caller names is kept with what is known of it.
+/// Maximum bytes of a model name. Capabilities are cached under any name that a caller sends.
 pub const MAX_MODEL: usize = 1 << 10;
-/// Longest name of a tool, as the common servers have it.
+/// Longest tool name that common servers accept.
 const MAX_TOOL_NAME: usize = 64;
 
 /// Name of a model on its backend, e.g. `nemotron-3-nano`.
@@ -38,23 +38,23 @@ impl From<&str> for ModelId {
     }
 }
 
-/// What kind of work a request is.
+/// The kind of work of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadKind {
     /// A conversation.
     #[default]
     Chat,
-    /// The continuation of a text.
+    /// Continues a text.
     Completion,
     /// A conversation in which the model may call tools.
     Tool,
-    /// A look at images.
+    /// A request with images.
     Vision,
 }
 
 impl WorkloadKind {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             WorkloadKind::Chat => "chat",
@@ -64,21 +64,21 @@ impl WorkloadKind {
         }
     }
 
-    /// The one of that name.
+    /// Returns the kind with this wire name.
     pub fn from_name(name: &str) -> Option<WorkloadKind> {
         use WorkloadKind::{Chat, Completion, Tool, Vision};
         [Chat, Completion, Tool, Vision].into_iter().find(|it| it.name() == name)
     }
 }
 
-/// How long to wait.
+/// The timeouts of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For the first piece: a server may have to load a model of some gigabytes.
+    /// Until the first piece: a server may have to load a model of several gigabytes.
     pub first: Duration,
     /// Between two pieces.
     pub idle: Duration,
-    /// For everything.
+    /// For the whole request.
     pub overall: Duration,
 }
 
@@ -88,47 +88,47 @@ impl Default for Patience {
     }
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlmRequest {
-    /// Which model of the backend; None is the one that the client was made for.
+    /// The backend's model; `None` selects the client's default.
     pub model: Option<ModelId>,
-    /// What kind of work it is.
+    /// The kind of work.
     pub workload: WorkloadKind,
     /// What may leave the machine.
     pub privacy_mode: PrivacyMode,
-    /// What the model is to be; may be empty.
+    /// System prompt; may be empty.
     pub system: String,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
     /// Encoded images (PNG, JPEG, WebP, GIF) that belong to the last message.
     pub images: Vec<Vec<u8>>,
-    /// JSON Schema that the answer must satisfy. Servers constrain the model by it; the caller still checks, see
+    /// JSON Schema that the answer must satisfy. Servers constrain the model by it; the caller still has to check, see
     /// [`crate::llm::response::validate`].
     pub schema: Option<Value>,
-    /// Tools that the model may call. Those of the client's registry are run, calls of others are handed to the caller.
+    /// Tools that the model may call. Tools in the client's registry are run; other calls are passed to the caller.
     pub tools: Vec<ToolSpec>,
-    /// Most tokens of the answer.
+    /// Maximum tokens of the answer.
     pub max_tokens: u32,
-    /// 0 gives the likeliest answer.
+    /// Sampling temperature; 0 gives the likeliest answer.
     pub temperature: f32,
-    /// Makes answers repeatable where the server can.
+    /// Makes answers repeatable if the server supports it.
     pub seed: Option<u64>,
-    /// Tokens of context that an Ollama server must give the model. None is what the model has and the client allows, see
+    /// Context size in tokens for an Ollama server. `None` uses the model's context, up to the client's limit; see
     /// [`crate::llm::LlmClient::limits`].
     pub context_tokens: Option<u32>,
-    /// Most bytes of the answer.
+    /// Maximum bytes of the answer.
     pub max_answer_bytes: usize,
-    /// How long to wait.
+    /// The timeouts of a request.
     pub patience: Patience,
-    /// Tags for the proof.
+    /// Tags for the event log.
     pub metadata: BTreeMap<String, String>,
-    /// Policies of this request; None takes the client's.
+    /// Guardrails of this request; `None` uses the client's.
     pub guardrails: Option<Guardrails>,
 }
 
 impl LlmRequest {
-    /// A request with one message and the usual limits, at temperature 0.
+    /// Creates a request with one message and default limits, at temperature 0.
     pub fn new(privacy_mode: PrivacyMode, system: &str, message: &str) -> LlmRequest {
         LlmRequest {
             model: None,
@@ -150,13 +150,13 @@ impl LlmRequest {
         }
     }
 
-    /// Begins a request; [`LlmRequestBuilder::build`] checks it.
+    /// Starts a request; [`LlmRequestBuilder::build`] validates it.
     pub fn builder() -> LlmRequestBuilder {
         let request = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
         LlmRequestBuilder { request: LlmRequest { messages: Vec::new(), ..request }, limits: None }
     }
 
-    /// Says whether the request can be meant, whatever the model.
+    /// Checks that the request is valid for any model.
     ///
     /// # Errors
     /// `InvalidArgument` with the field.
@@ -175,7 +175,7 @@ impl LlmRequest {
             return wrong("model", "is empty".into());
         }
         if let Some(bytes) = self.model.as_ref().map(|it| it.0.len()).filter(|it| *it > MAX_MODEL) {
-            return wrong("model", format!("has {bytes} bytes, and may have {MAX_MODEL}"));
+            return wrong("model", format!("has {bytes} bytes; at most {MAX_MODEL} are allowed"));
         }
         let mut names: Vec<&str> = self.tools.iter().map(|it| it.name.as_str()).collect();
         if let Some(name) = names.iter().find(|it| !is_tool_name(it)) {
@@ -196,14 +196,14 @@ impl LlmRequest {
             let schema = Schema::new(schema).map_err(|error| error.field(field.as_str()))?;
             patterns += schema.patterns();
             if patterns > MAX_PATTERNS {
-                let text = format!("up to `{field}` the schemas have {patterns} patterns, and may have {MAX_PATTERNS}");
+                let text = format!("up to `{field}` the schemas have {patterns} patterns; the limit is {MAX_PATTERNS}");
                 return Err(Error::invalid(text).field(field));
             }
         }
         Ok(())
     }
 
-    /// Says whether a model can do it.
+    /// Checks that a model supports the request.
     ///
     /// # Errors
     /// `InvalidArgument` with the field and the limit.
@@ -215,7 +215,7 @@ impl LlmRequest {
         }
         if self.temperature > model.max_temperature {
             let most = model.max_temperature;
-            return wrong("temperature", format!("is {}; `{name}` takes at most {most}", self.temperature));
+            return wrong("temperature", format!("is {}; `{name}` allows at most {most}", self.temperature));
         }
         if let (Some(wanted), Some(most)) = (self.context_tokens, model.max_context_tokens)
             && wanted > most
@@ -229,9 +229,9 @@ impl LlmRequest {
             (!self.images.is_empty()).then_some(WorkloadKind::Vision),
         ];
         match workloads.into_iter().flatten().find(needs) {
-            Some(WorkloadKind::Tool) => wrong("tools", format!("are given; `{name}` calls none")),
-            Some(WorkloadKind::Vision) => wrong("attachments", format!("are given; `{name}` sees no images")),
-            Some(other) => wrong("workload", format!("is `{}`; `{name}` does not do that", other.name())),
+            Some(WorkloadKind::Tool) => wrong("tools", format!("are given; `{name}` does not support tool calls")),
+            Some(WorkloadKind::Vision) => wrong("attachments", format!("are given; `{name}` does not support images")),
+            Some(other) => wrong("workload", format!("is `{}`, which `{name}` does not support", other.name())),
             None => Ok(()),
         }
     }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_cannot_be_meant_is_refused_with_its_field() {
+    fn invalid_request_is_rejected_with_field() {
         for (request, field) in [
             (LlmRequest::builder(), "prompt"),
             (builder().max_tokens(0), "max_tokens"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_all_schemas_of_a_request_count_together() {
+    fn schema_patterns_are_limited_per_request() {
         let names: serde_json::Map<_, _> = (0..60).map(|it| (format!("^a{it}$"), json!(true))).collect();
         let of = |name| ToolSpec { parameters: json!({ "patternProperties": names }), ..tool(name) };
         builder().tools(vec![of("a")]).build().unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_builder_that_knows_the_limits_refuses_before_anything_is_sent() {
+    fn builder_with_limits_rejects_excess_values() {
         let limits = ModelCapability {
             max_tokens: 100,
             max_context_tokens: Some(2_048),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_held_against_the_limits_of_the_model() {
+    fn every_number_is_checked_against_model_limits() {
         let limits = ModelCapability {
             max_tokens: 100,
             max_temperature: 1.0,

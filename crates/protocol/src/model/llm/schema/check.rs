@@ -1,4 +1,4 @@
-//! A value held against nodes.
+//! Validates a value against the nodes of a schema.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 
 use crate::model::llm::schema::compile::{Node, Type};
 
-/// Values are looked at no deeper: a schema that refers to itself must not follow one for ever.
+/// Maximum nesting depth: a recursive schema must not recurse forever.
 const DEPTH: usize = 64;
-/// Nodes that a value is held against, again and again: two references to the whole in one schema are as many as there are
-/// paths to the depth.
+/// Maximum validation steps: a schema with two references to its root has as many steps as there are paths to the depth
+/// limit.
 const STEPS: usize = 1_000_000;
-/// Violations that are looked for.
+/// Maximum violations to collect.
 const MOST: usize = 20;
-/// Characters of a value that a violation shows.
+/// Characters of a value quoted in a violation.
 const SHOWN: usize = 60;
 
-/// What is said of a value when they are used up.
+/// The violation reported when the steps are used up.
 const ENDLESS: &str = "takes too many steps to check";
 
-/// Something that breaks a schema.
+/// A violation of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// E.g. `relations[0].confidence`, also where that is missing or not known; empty for the whole value.
+    /// Path, e.g. `relations[0].confidence`, also of missing or unknown fields; empty for the whole value.
     pub place: String,
-    /// What is said of it.
+    /// The message.
     what: String,
 }
 
@@ -38,13 +38,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Says what breaks a schema; empty when nothing does.
+/// Returns the violations of a schema; empty if there are none.
 pub(super) fn check(nodes: &[Node], root: usize, value: &Value) -> Vec<Violation> {
     let left = Cell::new(STEPS);
     let mut checker = Checker { nodes, told: Vec::new(), depth: 0, left: &left };
     checker.node(root, value, "");
     if left.get() == 0 && checker.told.is_empty() {
-        // What was not looked at must not pass because something else must not hold.
+        // A part that was not checked must not pass inside a `not`.
         checker.tell("", ENDLESS);
     }
     checker.told
@@ -54,7 +54,7 @@ struct Checker<'a> {
     nodes: &'a [Node],
     told: Vec<Violation>,
     depth: usize,
-    /// Steps that are left, for all that is looked at without telling too.
+    /// Remaining steps, shared with silent checks.
     left: &'a Cell<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a value meets a node, without telling.
+    /// Returns whether a value satisfies a node, without reporting violations.
     fn meets(&self, at: usize, value: &Value) -> bool {
         let mut checker = Checker { nodes: self.nodes, told: Vec::new(), depth: self.depth, left: self.left };
         checker.node(at, value, "");
@@ -167,7 +167,7 @@ impl Checker<'_> {
             }
         }
         if node.contains.is_some_and(|at| !items.iter().any(|it| self.meets(at, it))) {
-            self.tell(place, "has no item of the kind that it must have");
+            self.tell(place, "has no item that matches `contains`");
         }
         let twice = |number: usize| items[..number].iter().any(|it| equal(it, &items[number]));
         if node.unique && (1..items.len()).any(twice) {
@@ -189,16 +189,16 @@ impl Checker<'_> {
             self.node(*at, value, place);
         }
         if !node.any_of.is_empty() && !node.any_of.iter().any(|it| self.meets(*it, value)) {
-            self.tell(place, format!("is {}, which is none of the kinds that it may be", shown(value)));
+            self.tell(place, format!("is {}, which matches none of the allowed schemas", shown(value)));
         }
         if !node.one_of.is_empty() {
             let met = node.one_of.iter().filter(|it| self.meets(**it, value)).count();
             if met != 1 {
-                self.tell(place, format!("is {}, which is {met} of the kinds that it may be one of", shown(value)));
+                self.tell(place, format!("is {}, which matches {met} of the schemas instead of one", shown(value)));
             }
         }
         if node.not.is_some_and(|it| self.meets(it, value)) {
-            self.tell(place, "is of a kind that it must not be");
+            self.tell(place, "must not match the schema in `not`");
         }
     }
 }
@@ -215,12 +215,12 @@ fn is(value: &Value, wanted: Type) -> bool {
         Type::Array => value.is_array(),
         Type::String => value.is_string(),
         Type::Number => value.is_number(),
-        // 1.0 is whole.
+        // 1.0 counts as an integer.
         Type::Integer => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0),
     }
 }
 
-/// Numbers are the same however they are written, objects in whatever order.
+/// Compares values; numbers by value, objects regardless of field order.
 fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -1,4 +1,4 @@
-//! A JSON Schema to nodes.
+//! Compiles a JSON Schema to nodes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use crate::model::llm::schema::MAX_PATTERNS;
 
-/// Nodes of a schema at most.
+/// Maximum nodes of a schema.
 const MAX_NODES: usize = 10_000;
-/// Bytes of a pattern: taken apart, each two of them may be the seven hundred ranges of `\w`.
+/// Maximum bytes of a pattern: when parsed, every two of them may be `\w`, which has seven hundred ranges.
 const PATTERN_BYTES: usize = 4 << 10;
-/// Bytes of a compiled pattern.
+/// Maximum bytes of a compiled pattern.
 const COMPILED_BYTES: usize = 256 << 10;
-/// Bytes of a place that are kept: ten thousand nodes may lie below a name of a hundred KB.
+/// Bytes of a path that are kept: ten thousand nodes may lie below a name of a hundred KB.
 const PLACE_BYTES: usize = 200;
-/// Keywords that say nothing of a value.
+/// Keywords without effect on validation.
 const NOTES: [&str; 14] = [
     "$schema",
     "$id",
@@ -33,7 +33,7 @@ const NOTES: [&str; 14] = [
     "$anchor",
 ];
 
-/// What a value can be.
+/// A JSON type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Null,
@@ -72,10 +72,10 @@ impl Type {
     }
 }
 
-/// A schema without its sub-schemas, which are places of other nodes. What is absent allows everything.
+/// A schema with its sub-schemas given as node indices. An absent keyword allows everything.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Nothing is allowed.
+    /// Rejects every value.
     pub(super) never: bool,
     pub(super) types: Vec<Type>,
     pub(super) allowed: Option<Vec<Value>>,
@@ -106,17 +106,17 @@ pub(super) struct Node {
     pub(super) not: Option<usize>,
 }
 
-/// A place in the schema and what is wrong there.
+/// A path in the schema and its problem.
 pub(super) type Wrong = (String, String);
 
-/// What a schema is compiled to.
+/// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    /// A reference is the place of another one.
+    /// Nodes refer to each other by index.
     pub(super) nodes: Vec<Node>,
-    /// Which of them is the whole.
+    /// The index of the root node.
     pub(super) root: usize,
-    /// How many patterns it has.
+    /// The number of patterns.
     pub(super) patterns: usize,
 }
 
@@ -125,8 +125,7 @@ pub(super) fn compile(schema: &Value) -> Result<Compiled, Wrong> {
     let (nodes, known, open) = (Vec::new(), HashMap::new(), Vec::new());
     let mut compiler = Compiler { whole: schema, nodes, known, open, patterns: 0 };
     let root = compiler.node("#", schema)?;
-    // One after the other, and not one within the other: a chain of references is as long as its writer likes, and would
-    // take the stack of the thread with it.
+    // Iterative instead of recursive: a chain of references may be arbitrarily long and would overflow the stack.
     while let Some(Open { at, place, schema }) = compiler.open.pop() {
         compiler.nodes[at] = compiler.read(&place, schema)?;
     }
@@ -136,9 +135,9 @@ pub(super) fn compile(schema: &Value) -> Result<Compiled, Wrong> {
 struct Compiler<'a> {
     whole: &'a Value,
     nodes: Vec<Node>,
-    /// Nodes by their schemas, so that a schema may refer to itself.
+    /// Nodes by schema address, so that a schema may refer to itself.
     known: HashMap<*const Value, usize>,
-    /// Nodes that have their place and are still to be read.
+    /// Nodes with an index that are still to be compiled.
     open: Vec<Open<'a>>,
     patterns: usize,
 }
@@ -150,7 +149,7 @@ struct Open<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// The node of a schema, which is read later.
+    /// Returns the node of a schema, which is compiled later.
     fn node(&mut self, place: &str, schema: &'a Value) -> Result<usize, Wrong> {
         if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
             return Ok(*known);
@@ -183,7 +182,7 @@ impl<'a> Compiler<'a> {
                 || self.combining_keyword(&mut node, keyword, value, &at)?
                 || NOTES.contains(&keyword.as_str());
             if !taken {
-                return Err((at, format!("`{}` is not understood", shortened(keyword))));
+                return Err((at, format!("`{}` is not supported", shortened(keyword))));
             }
         }
         Ok(node)
@@ -259,9 +258,9 @@ impl<'a> Compiler<'a> {
             "oneOf" => node.one_of = self.nodes_of(value, at)?,
             "not" => node.not = Some(self.node(at, value)?),
             "$ref" => {
-                let target = value.as_str().ok_or_else(|| wrong(at, "no reference"))?;
+                let target = value.as_str().ok_or_else(|| wrong(at, "not a reference"))?;
                 let found = target.strip_prefix('#').and_then(|it| self.whole.pointer(it));
-                let found = found.ok_or_else(|| wrong(at, "refers to nothing within this schema"))?;
+                let found = found.ok_or_else(|| wrong(at, "refers to nothing in this schema"))?;
                 let referred = self.node(shortened(target), found)?;
                 node.all_of.push(referred);
             }
@@ -270,9 +269,9 @@ impl<'a> Compiler<'a> {
         Ok(true)
     }
 
-    /// A pattern is work before the first value is looked at: there are few of them, and none is large.
+    /// Compiles a pattern. Patterns cost time before the first value is checked, so their number and size are limited.
     fn pattern(&mut self, text: Option<&str>, at: &str) -> Result<Regex, Wrong> {
-        let text = text.ok_or_else(|| wrong(at, "no pattern"))?;
+        let text = text.ok_or_else(|| wrong(at, "not a pattern"))?;
         self.patterns += 1;
         if self.patterns > MAX_PATTERNS {
             return Err((at.into(), format!("more than {MAX_PATTERNS} patterns")));
@@ -281,8 +280,8 @@ impl<'a> Compiler<'a> {
             return Err((at.into(), format!("a pattern of more than {PATTERN_BYTES} bytes")));
         }
         RegexBuilder::new(text).size_limit(COMPILED_BYTES).build().map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => wrong(at, "a pattern that is too large once it is compiled"),
-            _ => wrong(at, "a pattern that is not understood"),
+            regex::Error::CompiledTooBig(_) => wrong(at, "a pattern that is too large once compiled"),
+            _ => wrong(at, "an invalid pattern"),
         })
     }
 
@@ -299,7 +298,7 @@ fn wrong(at: &str, what: &str) -> Wrong {
     (at.into(), what.into())
 }
 
-/// A place below another one, as far as it is kept.
+/// Appends a name to a path, up to the length limit.
 fn below(place: &str, name: &str) -> String {
     if place.len() >= PLACE_BYTES {
         return place.into();
@@ -313,21 +312,21 @@ fn shortened(text: &str) -> &str {
 }
 
 fn list<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, Wrong> {
-    value.as_array().ok_or_else(|| wrong(at, "no list"))
+    value.as_array().ok_or_else(|| wrong(at, "not a list"))
 }
 
 fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, Wrong> {
-    value.as_object().ok_or_else(|| wrong(at, "no object"))
+    value.as_object().ok_or_else(|| wrong(at, "not an object"))
 }
 
 fn number(value: &Value, at: &str) -> Result<f64, Wrong> {
-    value.as_f64().ok_or_else(|| wrong(at, "no number"))
+    value.as_f64().ok_or_else(|| wrong(at, "not a number"))
 }
 
 fn count(value: &Value, at: &str) -> Result<usize, Wrong> {
     let whole =
         value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
-    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| wrong(at, "no whole number from 0 on"))
+    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| wrong(at, "not a whole number of 0 or more"))
 }
 
 fn types(value: &Value, at: &str) -> Result<Vec<Type>, Wrong> {
@@ -335,7 +334,7 @@ fn types(value: &Value, at: &str) -> Result<Vec<Type>, Wrong> {
         Value::Array(all) => all.iter().collect(),
         one => vec![one],
     };
-    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| wrong(at, "no type"));
+    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| wrong(at, "not a type"));
     let types: Vec<Type> = names.into_iter().map(known).collect::<Result<_, _>>()?;
-    if types.is_empty() { Err(wrong(at, "no type")) } else { Ok(types) }
+    if types.is_empty() { Err(wrong(at, "not a type")) } else { Ok(types) }
 }

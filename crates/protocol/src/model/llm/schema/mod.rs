@@ -1,9 +1,8 @@
-//! JSON Schemas, compiled: of the arguments of tools, and of answers.
+//! Compiled JSON Schemas for tool arguments and answers.
 //!
-//! What is understood is what schemas of tools are made of: types, values, numbers, texts, objects, arrays, combinations,
-//! and references within the schema. A keyword that is not understood is refused by name when the schema is compiled, so
-//! that nothing is ever taken for checked that is not. References to other documents are refused too: nothing here reads a
-//! file or reaches out.
+//! Supports the keywords that tool schemas use: types, values, numbers, strings, objects, arrays, combinations, and
+//! references within the schema. Compilation rejects an unsupported keyword by name, so that no value passes unchecked.
+//! References to other documents are rejected too: this module reads no files and makes no requests.
 
 mod check;
 mod compile;
@@ -17,12 +16,12 @@ use crate::model::llm::schema::compile::Compiled;
 
 pub use crate::model::llm::schema::check::Violation;
 
-/// Patterns of a schema at most, and of all schemas of a request.
+/// Maximum patterns of one schema, and of all schemas of a request together.
 pub const MAX_PATTERNS: usize = 100;
-/// Violations that are told at once.
+/// Maximum violations in one error message.
 const TOLD: usize = 3;
 
-/// A schema that values can be held against. Cheap to clone.
+/// A schema to validate values against. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Schema {
     compiled: Arc<Compiled>,
@@ -32,28 +31,27 @@ impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` with the place of what is no schema, or not understood.
+    /// `InvalidArgument` with the path of the invalid or unsupported part.
     pub fn new(schema: &Value) -> Result<Schema> {
-        let compiled = compile::compile(schema).map_err(|(place, what)| {
-            Error::invalid(format!("it is no JSON Schema that can be checked: {place}: {what}"))
-        })?;
+        let compiled = compile::compile(schema)
+            .map_err(|(place, what)| Error::invalid(format!("not a supported JSON Schema: {place}: {what}")))?;
         Ok(Schema { compiled: Arc::new(compiled) })
     }
 
-    /// How many patterns it has.
+    /// Returns the number of patterns.
     pub fn patterns(&self) -> usize {
         self.compiled.patterns
     }
 
-    /// Says what of a value breaks it, the first of them; empty when the value meets it.
+    /// Returns the first violations of a value; empty if the value is valid.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         check::check(&self.compiled.nodes, self.compiled.root, value)
     }
 
-    /// Holds a value against it.
+    /// Validates a value.
     ///
     /// # Errors
-    /// `FailedPrecondition` with the first places that break it; the field is the first of them.
+    /// `FailedPrecondition` with the first violations; the field is the path of the first one.
     pub fn check(&self, value: &Value) -> Result<()> {
         let violations = self.violations(value);
         let Some(first) = violations.first() else { return Ok(()) };

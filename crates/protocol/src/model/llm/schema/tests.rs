@@ -1,10 +1,10 @@
-//! Values that meet a schema, and values that do not.
+//! Valid and invalid values for schemas.
 
 use serde_json::json;
 
 use crate::model::llm::schema::*;
 
-/// Values that meet the schema, and values with what is said of them.
+/// Checks valid values, and invalid values with part of their message.
 fn check(schema: Value, meet: &[Value], break_it: &[(Value, &str)]) {
     let compiled = Schema::new(&schema).unwrap();
     for value in meet {
@@ -18,7 +18,7 @@ fn check(schema: Value, meet: &[Value], break_it: &[(Value, &str)]) {
 }
 
 #[test]
-fn arguments_of_a_tool_are_held_against_it() {
+fn tool_arguments_are_validated() {
     let schema = json!({
         "type": "object", "additionalProperties": false, "required": ["query"],
         "properties": { "query": { "type": "string" }, "limit": { "type": "integer", "minimum": 1, "maximum": 200 } },
@@ -42,7 +42,7 @@ fn arguments_of_a_tool_are_held_against_it() {
 }
 
 #[test]
-fn every_keyword_counts() {
+fn every_keyword_is_validated() {
     check(json!({ "enum": ["a", 1, null] }), &[json!("a"), json!(1.0), json!(null)], &[(json!("b"), "one of")]);
     check(json!({ "const": { "a": [1] } }), &[json!({ "a": [1.0] })], &[(json!({ "a": [2] }), "one of")]);
     check(json!({ "type": ["string", "null"] }), &[json!("x"), json!(null)], &[(json!(1), "string or null")]);
@@ -101,7 +101,7 @@ fn every_keyword_counts() {
 }
 
 #[test]
-fn a_schema_may_refer_to_itself() {
+fn recursive_schema_is_supported() {
     let schema = json!({
         "$defs": { "node": { "type": "object", "required": ["name"],
                              "properties": { "name": { "type": "string" }, "next": { "$ref": "#/$defs/node" } } } },
@@ -117,12 +117,12 @@ fn a_schema_may_refer_to_itself() {
         deep = json!({ "name": "a", "next": deep });
     }
     check(schema, &[], &[(deep, "too deep")]);
-    // Endless without a value that gets smaller.
+    // Infinite recursion without a smaller value.
     check(json!({ "$ref": "#" }), &[], &[(json!(1), "too deep")]);
 }
 
 #[test]
-fn a_long_chain_of_references_is_compiled_without_a_deep_stack() {
+fn long_reference_chain_compiles_without_deep_stack() {
     let link = |it: usize| (format!("d{it}"), json!({ "$ref": format!("#/$defs/d{}", it + 1) }));
     let mut links: serde_json::Map<String, Value> = (0..9_000).map(link).collect();
     links.insert("d9000".into(), json!({ "type": "string" }));
@@ -132,13 +132,13 @@ fn a_long_chain_of_references_is_compiled_without_a_deep_stack() {
         let compiled = Schema::new(&schema).unwrap();
         [json!({ "a": 1 }), json!({ "b": 1 })].map(|it| compiled.check(&it).unwrap_err().message)
     };
-    // A quarter of what the threads of the daemon have.
+    // A quarter of the stack of the daemon's threads.
     let [beyond, within] = std::thread::Builder::new().stack_size(512 << 10).spawn(told).unwrap().join().unwrap();
     assert!(beyond.contains("nested too deep") && within.contains("must be of type string"), "{beyond}; {within}");
 }
 
 #[test]
-fn a_schema_that_branches_without_end_is_given_up() {
+fn exponentially_branching_schema_hits_step_limit() {
     for schema in [
         json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] }),
         json!({ "anyOf": [{ "$ref": "#" }, { "$ref": "#" }, { "$ref": "#" }] }),
@@ -149,23 +149,23 @@ fn a_schema_that_branches_without_end_is_given_up() {
 }
 
 #[test]
-fn places_below_a_long_name_are_cut() {
+fn paths_below_long_names_are_truncated() {
     let error = Schema::new(&json!({ "properties": { "n".repeat(100_000): { "type": 7 } } })).unwrap_err();
     assert!(error.message.contains("#/properties/nnn") && error.message.len() < 1_000, "{error}");
 }
 
-/// So many patterns, each of another schema.
+/// Returns `count` patterns, each in its own schema.
 fn patterns(count: usize) -> Value {
     (0..count).map(|it| (format!("^a{it}$"), json!({}))).collect::<serde_json::Map<_, _>>().into()
 }
 
 #[test]
-fn what_is_not_understood_is_refused_and_nothing_is_reached() {
+fn unsupported_schemas_are_rejected() {
     for (schema, said) in [
-        (json!({ "type": 7 }), "#/type: no type"),
-        (json!({ "type": "text" }), "no type"),
+        (json!({ "type": 7 }), "#/type: not a type"),
+        (json!({ "type": "text" }), "not a type"),
         (json!({ "properties": { "a/b": { "minimum": "x" } } }), "#/properties/a~1b/minimum"),
-        (json!({ "unevaluatedProperties": false }), "`unevaluatedProperties` is not understood"),
+        (json!({ "unevaluatedProperties": false }), "`unevaluatedProperties` is not supported"),
         (json!({ "pattern": "(" }), "pattern"),
         (json!({ "pattern": "\\w{1000}" }), "too large once"),
         (json!({ "pattern": "a".repeat(5_000) }), "more than 4096 bytes"),
@@ -183,7 +183,7 @@ fn what_is_not_understood_is_refused_and_nothing_is_reached() {
 }
 
 #[test]
-fn many_violations_are_counted() {
+fn extra_violations_are_counted() {
     let error =
         Schema::new(&json!({ "items": { "type": "null" } })).unwrap().check(&json!([1, 2, 3, 4, 5])).unwrap_err();
     assert!(error.message.ends_with("; and 2 more"), "{error}");
