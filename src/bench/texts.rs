@@ -80,7 +80,8 @@ mod tests {
             read_lines(&path, &["query", "text"])
         };
         assert_eq!(check("{\"text\": \"a\"}\n\n{\"query\": \"b\", \"text\": \"c\"}\n").unwrap(), ["a", "b"]);
-        for (content, told) in [("", "is empty"), ("{\"text\": \"a\"}\nx\n", "line 2"), ("{\"title\": \"a\"}", "line 1")]
+        for (content, told) in
+            [("", "is empty"), ("{\"text\": \"a\"}\nx\n", "line 2"), ("{\"title\": \"a\"}", "line 1")]
         {
             let error = check(content).unwrap_err();
             assert!(error.message.contains(told) && error.hint.is_some(), "{error}");
