@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Files generated when no folder is given.
 const MADE_FILES: usize = 256;
 
-/// What to index.
+/// The folder and options of the indexing benchmark.
 #[derive(Clone, Debug)]
 pub struct IndexPlan {
     /// The folder; `None` generates texts.

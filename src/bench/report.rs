@@ -85,7 +85,7 @@ impl Row {
 /// The rows of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What was measured, e.g. `embed`.
+    /// Name of the benchmark, e.g. `embed`.
     pub bench: &'static str,
     /// The figure that ranks the rows; `None` if they are not comparable.
     pub by: Option<Figure>,

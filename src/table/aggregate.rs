@@ -57,7 +57,7 @@ impl LeftOut {
     }
 }
 
-/// Returns the rows of totals among `rows`, told by their first cell; they would count twice. Empty if all rows are
+/// Returns the rows of totals among `rows`, found by their first cell; they would count twice. Empty if all rows are
 /// totals.
 pub(super) fn totals(table: &Table, rows: &[usize]) -> HashSet<usize> {
     let found: HashSet<usize> = rows.iter().copied().filter(|it| is_total(table, *it)).collect();

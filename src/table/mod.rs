@@ -36,7 +36,7 @@ pub use recognise::{asks, recognise};
 pub struct Table {
     /// Name of its sheet, or the heading above it; may be empty.
     pub name: String,
-    /// Whether it stands on a sheet.
+    /// Whether it is on a sheet.
     pub is_sheet: bool,
     /// Whether its numbers have a decimal point, as in most spreadsheets. OpenDocument stores them as displayed.
     has_dots: bool,

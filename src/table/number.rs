@@ -170,7 +170,7 @@ fn is_in(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }
 
-/// Says whether a unit is a currency.
+/// Whether a unit is a currency.
 pub(crate) fn is_currency(unit: &str) -> bool {
     let mut letters = unit.chars();
     let is_sign = matches!((letters.next(), letters.next()), (Some(sign), None) if CURRENCY_SIGNS.contains(sign));

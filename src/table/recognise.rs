@@ -17,7 +17,7 @@ const MOST_CELLS: usize = 500_000;
 /// Upper limit of distinct values of a column searched in a question.
 const MOST_VALUES: usize = 5_000;
 
-/// The operation asked for.
+/// The requested operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Most,
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     pub(super) label: Label,
     /// The measured column; `None` when counting rows.
     pub(super) measure: Option<usize>,
-    /// What the rows have in common, in words.
+    /// The common properties of the rows, in words.
     pub(super) subject: Vec<String>,
     /// The date column, if the question names only a month, so that rows of any year match.
     pub(super) of_any_year: Option<usize>,
@@ -446,7 +446,7 @@ impl Reader<'_> {
         };
         request.group_by = Some(self.table.heads.get(column)?.clone());
         request.per = per;
-        // Two more than asked for, to detect ties.
+        // Two more than requested, to detect ties.
         request.top = Some(3);
         request.ascending = self.intent == Intent::Least;
         Some(request)

@@ -40,7 +40,7 @@ const ROWS: &str = "\
     beleg belege zeile zeilen bestellung bestellungen";
 const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon code year jahr";
 
-/// What a word of a question means for a table.
+/// The meaning of a question word for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Most,
