@@ -101,7 +101,7 @@ enum Command {
     Keys(keys::Args),
     /// Asks language models that search and query step by step
     Llm(llm::Args),
-    /// Proposes entities and relations, has a model add to them, makes a graph of those that are believed
+    /// Proposes entities and relations, has a model add to them, and makes a graph of the accepted ones
     #[command(disable_help_flag = true)]
     Discover(engine::Args),
     /// Reads commands line by line, with history and completion
