@@ -1,4 +1,4 @@
-//! This run against an earlier one: ratios of what both have.
+//! Compares a run with an earlier one: ratios of the figures that both have.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::bench::figures::{Better, FIGURES};
 use crate::bench::report::Report;
 use crate::error::{Error, IoContext, Result};
 
-/// A report that was written with `--format json`.
+/// An earlier report, written with `--format json`.
 #[derive(Clone, Debug)]
 pub struct Earlier {
     name: String,
@@ -16,13 +16,13 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Reads it.
+    /// Reads a report.
     ///
     /// # Errors
-    /// There is no such file, or it is no report.
+    /// The file does not exist, or is not a report.
     pub fn read(path: &Path) -> Result<Earlier> {
         let text = std::fs::read_to_string(path).at("read", path).map_err(|error| error.hint(HOW))?;
-        let wrong = || Error::invalid(format!("`{}` is no report of `vic bench`", path.display())).hint(HOW);
+        let wrong = || Error::invalid(format!("`{}` is not a report of `vic bench`", path.display())).hint(HOW);
         let json: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
         if !json["machine"].is_object() {
             return Err(wrong());
@@ -30,7 +30,7 @@ impl Earlier {
         Ok(Earlier { name: path.display().to_string(), json })
     }
 
-    /// What was measured then.
+    /// The measured rows.
     fn rows(&self) -> Vec<&Value> {
         match self.json["rows"].as_array() {
             Some(rows) => rows.iter().collect(),
@@ -38,11 +38,11 @@ impl Earlier {
         }
     }
 
-    /// Puts the ratios into the report: now divided by then, by row and figure. Rows belong together that have the same
-    /// label, or when there is one on either side.
+    /// Adds the ratios (now / then) to the report, per row and figure. Rows match by label, or if both reports have
+    /// exactly one row.
     ///
     /// # Errors
-    /// The reports are of different things, or nothing was measured in both.
+    /// The reports measure different things, or share no row.
     pub fn compare(&self, report: &mut Report) -> Result<()> {
         if let Some(other) = self.json["bench"].as_str().filter(|it| *it != report.bench) {
             return Err(Error::invalid(format!("`{}` is a report of `{other}`, not of `{}`", self.name, report.bench))
@@ -71,7 +71,7 @@ impl Earlier {
         }
         if rows.is_empty() {
             return Err(Error::invalid(format!("`{}` has none of the rows of this run", self.name))
-                .hint("run it with the same options as then"));
+                .hint("use the same options as in that run"));
         }
         let machine = json!(report.machine);
         let machine_changed: Vec<String> =
@@ -93,13 +93,13 @@ impl Earlier {
 
 const HOW: &str = "write one with `vic bench ... --format json > FILE`";
 
-/// Names of what both sides have and is not the same.
+/// Keys that both objects have with different values.
 fn changed(now: &Value, then: &Value) -> Vec<String> {
     let (Some(now), Some(then)) = (now.as_object(), then.as_object()) else { return Vec::new() };
     now.iter().filter(|(key, value)| then.get(*key).is_some_and(|it| it != *value)).map(|it| it.0.clone()).collect()
 }
 
-/// Whether a ratio of that figure is a gain or a loss of more than three in a hundred: less is noise on a shared machine.
+/// Classifies a ratio as a gain or a loss of more than 3 %; less is noise on a shared machine.
 pub fn judged(key: &str, ratio: f64) -> &'static str {
     let Some(figure) = crate::bench::figures::figure(key) else { return "" };
     let gain = if figure.better == Better::Less { 1.0 / ratio } else { ratio };
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_now_by_then_for_rows_of_the_same_label() {
+    fn ratio_is_now_divided_by_then_per_label() {
         let then = sample().to_json();
         let mut now = sample();
         now.rows[1].set(TOKENS_PER_SECOND, 30.0);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_and_other_settings_are_said() {
+    fn changed_machine_and_settings_are_reported() {
         let mut then = sample().to_json();
         then["machine"]["cores"] = json!(1_000);
         then["rows"][0]["settings"]["threads"] = json!(8);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_without_rows_is_one_row() {
+    fn report_without_rows_counts_as_one_row() {
         let mut then = sample().to_json();
         then.as_object_mut().unwrap().remove("rows");
         then["tokens_per_second"] = json!(5.0);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_an_error_with_a_cure() {
+    fn incomparable_reports_fail_with_hint() {
         let mut other = sample().to_json();
         other["bench"] = json!("walk");
         let mut stranger = sample().to_json();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn less_time_is_better_and_more_speed_too() {
+    fn judgement_follows_direction_of_figure() {
         for (key, ratio, expected) in [
             ("p50_ms", 0.5, "better"),
             ("p50_ms", 2.0, "worse"),

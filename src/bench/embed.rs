@@ -1,8 +1,8 @@
-//! Embedding: how many tokens a second, with what waste, and how near to what the processor can do.
+//! Embedding benchmark: tokens per second, padding waste, and share of the CPU's peak.
 //!
-//! Texts go to the embedder in calls, as indexing hands them over: some at a time, the next call on its way while the last
-//! one computes. A row is one setting; what goes wrong with it (a missing model, a server that does not answer, too much
-//! memory) is the row's error, and the other rows are measured all the same.
+//! Texts are embedded in calls, as in indexing: a few at a time, with the next call under way while the last one
+//! computes. Each setting gives a row. If a setting fails (missing model, unresponsive server, too much memory), its
+//! row holds the error and the other rows are still measured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use crate::embed::models::ModelStore;
 use crate::embed::{self, Embedder};
 use crate::error::{Error, ErrorCode, Result};
 
-/// How many texts go into a call.
+/// The size of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Batch {
-    /// As many as the embedder asks for.
+    /// As many texts as the embedder prefers.
     #[default]
     Own,
-    /// So many.
+    /// A number of texts.
     Texts(usize),
-    /// As many as have so many tokens together, at least one.
+    /// As many texts as fit into a number of tokens, at least one.
     Tokens(usize),
 }
 
-/// What a measurement may take.
+/// Limits of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Longest time of one call.
+    /// Timeout of one call.
     pub call: Duration,
-    /// After so long no further call begins; what was measured counts.
+    /// No call starts after this time; calls already made count.
     pub whole: Option<Duration>,
-    /// Most resident memory that this process may have taken, in MiB: looked at after each call.
+    /// Upper limit of this process's resident memory in MiB, checked after each call.
     pub memory_mib: Option<f64>,
-    /// The most that it had taken before, in MiB, where the system does not forget it. [`measure`] looks.
+    /// The peak before the measurement in MiB, where the system cannot reset it. Set by [`measure`].
     pub before_mib: f64,
 }
 
@@ -63,23 +63,22 @@ impl Bounds {
     }
 }
 
-/// How texts are handed over.
+/// How texts are passed to the embedder.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// Texts in a call.
+    /// Size of a call.
     pub batch: Batch,
-    /// Calls under way at the same time.
+    /// Concurrent calls.
     pub callers: usize,
-    /// What it may take.
+    /// Limits of the measurement.
     pub bounds: Bounds,
 }
 
-/// Opens the embedder of this configuration, warms it up and measures it. Texts that are too long count as far as they are
-/// embedded.
+/// Opens the configured embedder, warms it up and measures it. A text that is too long counts with the tokens embedded.
 ///
 /// # Errors
-/// There are no texts; the embedder cannot be opened or fails; a call takes longer than its bound
-/// ([`ErrorCode::DeadlineExceeded`]); more memory is taken than allowed ([`ErrorCode::ResourceExhausted`]).
+/// There are no texts; the embedder cannot be opened or fails; a call exceeds its timeout
+/// ([`ErrorCode::DeadlineExceeded`]); memory exceeds its limit ([`ErrorCode::ResourceExhausted`]).
 pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Option<&Peak>) -> Result<Row> {
     if texts.is_empty() {
         return Err(Error::invalid("there are no texts to embed"));
@@ -95,7 +94,7 @@ pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Op
     let mut row = run(&embedder, texts, &lengths, &calls, &manner).await?;
     row.set(SECONDS_READY, ready);
     if config.embed.backend != EmbedBackend::Onnx {
-        // What computes is another process.
+        // Another process computes.
         [CPU_PERCENT, PEAK_RSS_MIB].into_iter().for_each(|it| row.forget(it));
     }
     describe(&mut row, config, &*embedder, &manner);
@@ -110,7 +109,7 @@ pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Op
     Ok(row)
 }
 
-/// What this configuration is called in tables.
+/// The label of this configuration in tables.
 pub fn label(config: &Config) -> String {
     let embed = &config.embed;
     match embed.backend {
@@ -161,7 +160,7 @@ async fn run(
     Ok(row)
 }
 
-/// One call, within its bounds.
+/// Makes one call within the limits.
 async fn call(embedder: &dyn Embedder, texts: &[String], bounds: &Bounds) -> Result<()> {
     let vectors = tokio::time::timeout(bounds.call, embedder.embed_documents(texts))
         .await
@@ -172,16 +171,16 @@ async fn call(embedder: &dyn Embedder, texts: &[String], bounds: &Bounds) -> Res
     check_memory(bounds)
 }
 
-/// Looks at the most that was taken since the measurement began, the opening of the model included.
+/// Checks the memory peak since the start of the measurement, including the opening of the model.
 fn check_memory(bounds: &Bounds) -> Result<()> {
     let Memory { rss_mib, peak_mib, .. } = Memory::of_this_process();
     let taken = if peak_mib > bounds.before_mib { peak_mib } else { rss_mib };
     match bounds.memory_mib {
         Some(most) if taken > most => Err(Error::new(
             ErrorCode::ResourceExhausted,
-            format!("{taken:.0} MiB of memory were taken, and {most:.0} MiB are allowed"),
+            format!("{taken:.0} MiB of memory were used, but only {most:.0} MiB are allowed"),
         )
-        .hint("fewer threads hold fewer copies of the model, int8 is smaller than fp32; or allow more")),
+        .hint("use fewer threads (fewer copies of the model) or int8 instead of fp32, or allow more memory")),
         _ => Ok(()),
     }
 }
@@ -191,13 +190,13 @@ fn slow(what: &str, bound: Duration) -> Error {
         .hint("take fewer texts in a call with --batch, or more time with --timeout")
 }
 
-/// Tokens of each text, as many as are embedded of it.
+/// Tokens of each text, up to the limit of the model.
 fn lengths(embedder: &dyn Embedder, texts: &[String]) -> Vec<usize> {
     let counter = embedder.token_counter();
     texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).collect()
 }
 
-/// Cuts the texts into calls, in their order.
+/// Splits the texts into calls, in order.
 fn calls(lengths: &[usize], batch: Batch, own: usize) -> Vec<std::ops::Range<usize>> {
     let texts = match batch {
         Batch::Own => own,
@@ -218,7 +217,7 @@ fn calls(lengths: &[usize], batch: Batch, own: usize) -> Vec<std::ops::Range<usi
     calls
 }
 
-/// A row for settings that could not be measured, which says why, and what they were.
+/// A row for settings that could not be measured, with the error.
 pub fn failed(config: &Config, manner: &Manner, error: Error) -> Row {
     let mut row = Row::failed(label(config), error);
     row.setting("engine", config.embed.engine.name());
@@ -226,7 +225,7 @@ pub fn failed(config: &Config, manner: &Manner, error: Error) -> Row {
     row
 }
 
-/// What was asked for.
+/// Records the requested settings.
 fn asked(row: &mut Row, config: &Config, manner: &Manner) {
     let embed = &config.embed;
     row.setting("backend", embed.backend.name());
@@ -261,8 +260,8 @@ fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Ma
     row.setting("fingerprint", embedder.fingerprint());
 }
 
-/// Operations that the linear layers take for one token; none for models whose shape is not in a file here. Attention comes
-/// on top: for a text of 256 tokens about a tenth more.
+/// Operations of the linear layers per token; `None` if no local file describes the model. Attention adds about a tenth
+/// for a text of 256 tokens.
 fn operations_per_token(config: &Config) -> Option<f64> {
     #[derive(Deserialize)]
     struct Shape {
@@ -279,7 +278,7 @@ fn operations_per_token(config: &Config) -> Option<f64> {
         Err(_) => Path::new(model).join("config.json"),
     };
     let shape: Shape = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
-    // Four products of attention, two of the feed-forward layer; a multiplication and an addition each.
+    // Four matrix products of attention, two of the feed-forward layer; a multiply-add is two operations.
     let weights = 4.0 * shape.hidden_size * shape.hidden_size + 2.0 * shape.hidden_size * shape.intermediate_size;
     Some(2.0 * weights * shape.num_hidden_layers)
 }
@@ -289,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_hold_so_many_texts_or_tokens_and_every_text_once() {
+    fn calls_respect_batch_and_cover_each_text_once() {
         let lengths = [5, 5, 5, 100, 1];
         let check = |batch, ends: &[usize]| {
             let calls = calls(&lengths, batch, 4);
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_text_and_no_model_are_errors_with_a_word_on_what_is_missing() {
+    async fn missing_texts_or_model_are_named_in_error() {
         let dir = tempfile::tempdir().unwrap();
         let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned());
         let mut config = Config::from_lookup(&lookup).unwrap();

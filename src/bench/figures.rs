@@ -1,27 +1,27 @@
-//! The figures that measurements give: one table of their keys, for JSON, tables, plots and comparisons. Keys are never
-//! renamed: programs read them.
+//! The figures of measurements: one table of their keys, for JSON, tables, plots and comparisons. Programs read the
+//! keys, so they are never renamed.
 
-/// Which direction of a figure is better.
+/// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
     More,
     /// Less is better.
     Less,
-    /// Neither: it says what was measured.
+    /// Neither: the figure describes the measurement.
     Neither,
 }
 
-/// A figure that a measurement may have.
+/// A figure of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// Its key in JSON.
+    /// JSON key.
     pub key: &'static str,
-    /// What people read, short enough for a column.
+    /// Title for people, short enough for a column.
     pub title: &'static str,
     /// Which direction is better.
     pub better: Better,
-    /// Decimals that mean something.
+    /// Significant decimals.
     pub decimals: usize,
 }
 
@@ -39,43 +39,43 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Tokens embedded a second, special tokens not counted.
+    /// Tokens embedded per second, without special tokens.
     TOKENS_PER_SECOND = "tokens_per_second", "tokens/s", More, 0;
-    /// Texts (chunks) embedded a second.
+    /// Texts (chunks) embedded per second.
     TEXTS_PER_SECOND = "texts_per_second", "texts/s", More, 1;
-    /// Answers a second.
+    /// Answers per second.
     QUERIES_PER_SECOND = "queries_per_second", "queries/s", More, 1;
-    /// Files a second.
+    /// Files per second.
     FILES_PER_SECOND = "files_per_second", "files/s", More, 1;
-    /// Pages a second.
+    /// Pages per second.
     PAGES_PER_SECOND = "pages_per_second", "pages/s", More, 1;
-    /// MiB of file content a second.
+    /// MiB of file content per second.
     MIB_PER_SECOND = "mib_per_second", "MiB/s", More, 1;
-    /// Seconds of a first run, with nothing known.
+    /// Seconds of a first run on an empty catalog.
     SECONDS_COLD = "seconds_cold", "cold s", Less, 3;
-    /// Seconds of a run over what is known and unchanged.
+    /// Seconds of a run over unchanged files.
     SECONDS_RESCAN = "seconds_rescan", "rescan s", Less, 3;
-    /// Median time of one unit: a call, a file, a page, a question, a run; from the moment it was due.
+    /// Median time of one unit (call, file, page, question or run), from the moment it was due.
     P50_MS = "p50_ms", "p50 ms", Less, 2;
-    /// 90th percentile of the same.
+    /// 90th percentile of the unit times.
     P90_MS = "p90_ms", "p90 ms", Less, 2;
-    /// 99th percentile of the same.
+    /// 99th percentile of the unit times.
     P99_MS = "p99_ms", "p99 ms", Less, 2;
-    /// Longest of the same.
+    /// Longest unit time.
     MAX_MS = "max_ms", "max ms", Less, 2;
-    /// Median time from sending to the answer, without the wait for a free client.
+    /// Median time from sending to the answer, without waiting for a free client.
     SERVICE_P50_MS = "service_p50_ms", "served p50", Less, 2;
-    /// 99th percentile of the same.
+    /// 99th percentile from sending to the answer.
     SERVICE_P99_MS = "service_p99_ms", "served p99", Less, 2;
     /// Share of the matrix-multiply peak, measured in the same run, that the linear layers reach; 0 to 1.
     PEAK_SHARE = "peak_share", "of peak", More, 3;
-    /// Share of the computed positions that was padding; 0 to 1.
+    /// Share of computed positions that were padding; 0 to 1.
     PADDING_WASTE = "padding_waste", "padding", Less, 3;
-    /// Share of the positions that would be padding if every call were padded to its longest text; 0 to 1.
+    /// Share of positions that would be padding if each call were padded to its longest text; 0 to 1.
     PADDING_IF_SQUARE = "padding_if_square", "if padded", Neither, 3;
-    /// Processors that were busy with it, on average; one is 100.
+    /// Average CPU use; one busy core is 100.
     CPU_PERCENT = "cpu_percent", "CPU %", Neither, 0;
-    /// Largest resident memory while it was measured, in MiB.
+    /// Peak resident memory during the measurement, in MiB.
     PEAK_RSS_MIB = "peak_rss_mib", "peak MiB", Less, 0;
     /// Seconds until the model or the daemon was ready.
     SECONDS_READY = "seconds_ready", "ready s", Less, 2;
@@ -95,25 +95,25 @@ figures! {
     CHUNKS = "chunks", "chunks", Neither, 0;
     /// Files that could not be read.
     UNREAD = "unread", "unread", Less, 0;
-    /// Questions that were due a second.
+    /// Questions due per second.
     OFFERED_PER_SECOND = "offered_per_second", "offered/s", Neither, 1;
     /// Questions that were due.
     DUE = "due", "due", Neither, 0;
     /// Questions that were answered.
     ANSWERED = "answered", "answered", Neither, 0;
-    /// Questions that were answered with an error.
+    /// Questions answered with an error.
     FAILED = "failed", "failed", Less, 0;
-    /// Questions that were due and not sent, because every client was waiting.
+    /// Questions due but not sent, because every client was waiting.
     UNSENT = "unsent", "unsent", Less, 0;
 }
 
-/// The figure of that key.
+/// The figure with that key.
 pub fn figure(key: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|it| it.key == key)
 }
 
 impl Figure {
-    /// A value as people read it.
+    /// Formats a value for people.
     pub fn show(&self, value: f64) -> String {
         if value.abs() >= 1e15 || !value.is_finite() {
             return format!("{value}");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_that_programs_read_are_there() {
+    fn published_keys_exist() {
         for key in [
             "tokens_per_second",
             "texts_per_second",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn values_read_like_this() {
+    fn values_are_grouped_and_rounded() {
         assert_eq!(TOKENS_PER_SECOND.show(1_234_567.4), "1,234,567");
         assert_eq!(P50_MS.show(1234.567), "1,234.57");
         assert_eq!(PEAK_SHARE.show(0.4567), "0.457");

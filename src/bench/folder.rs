@@ -1,4 +1,4 @@
-//! The files that a measurement is over, as the walk sees them.
+//! The files of a measurement, as found by the walk.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,22 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::{self, Leash, Rules, WalkReport};
 
-/// A folder with the files in it that may be read.
+/// A folder and its indexable files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     /// Absolute, without symbolic links.
     pub(super) root: PathBuf,
-    /// Paths below it, in order, with their sizes.
+    /// Sorted paths relative to `root`, with sizes.
     pub(super) files: Vec<(PathBuf, u64)>,
-    /// What could not be looked at, one sentence each.
+    /// Entries that could not be read, one sentence each.
     pub(super) problems: Vec<String>,
 }
 
 impl Folder {
-    /// Lists a folder, or takes a single file, and keeps the files that `wanted` takes.
+    /// Lists a folder, or takes a single file, and keeps the files that `wanted` accepts.
     ///
     /// # Errors
-    /// There is no such path, it cannot be read, or no file is left: `what` says what was looked for.
+    /// The path does not exist, cannot be read, or holds no wanted file; `what` names the wanted files in the message.
     pub(super) fn list(config: &Config, path: &Path, what: &str, wanted: impl Fn(&Path) -> bool) -> Result<Folder> {
         let (root, only) = place(path)?;
         let mut files = Vec::new();
@@ -42,20 +42,20 @@ impl Folder {
         Ok(Folder { root, files, problems: sentences(walked) })
     }
 
-    /// Sizes of all files together, in MiB.
+    /// Total size in MiB.
     pub(super) fn mib(&self) -> f64 {
         self.files.iter().map(|it| it.1).sum::<u64>() as f64 / f64::from(1 << 20)
     }
 }
 
-/// What went wrong on a walk: the figures are of the rest.
+/// Problems of a walk; the figures exclude those entries.
 pub(super) fn sentences(walked: WalkReport) -> Vec<String> {
     walked.problems.into_iter().map(|it| it.sentence).collect()
 }
 
-/// The folder to walk, and the one file in it when a file was named.
+/// The folder to walk, and the file in it if `path` is a file.
 fn place(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
-    let cure = "name a folder or a file that is there";
+    let cure = "name an existing folder or file";
     let absolute = path.canonicalize().at("read", path).map_err(|error| match error.hint {
         Some(_) => error,
         None => error.hint(cure),
@@ -74,13 +74,13 @@ pub(super) mod tests {
     use super::*;
     use crate::files::WalkProblem;
 
-    /// A configuration that keeps to a folder.
+    /// A configuration with all paths below one folder.
     pub(crate) fn config(dir: &Path) -> Config {
         Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
     }
 
     #[test]
-    fn a_folder_gives_its_visible_files_and_a_file_itself() {
+    fn folder_lists_visible_files_and_file_lists_itself() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["b.txt", "a.txt", ".hidden", "c.pdf"] {
             std::fs::write(dir.path().join(name), "x").unwrap();
@@ -97,7 +97,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_could_not_be_looked_at_is_told() {
+    fn unreadable_entries_become_problems() {
         let problem = WalkProblem { path: "locked".into(), sentence: "cannot read `/w/locked`".into() };
         let walked = WalkReport { problems: vec![problem], ..WalkReport::default() };
         assert_eq!(sentences(walked), ["cannot read `/w/locked`"]);

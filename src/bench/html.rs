@@ -1,4 +1,4 @@
-//! A report as one page that opens anywhere, offline: no script, no font, no picture from elsewhere.
+//! Renders a report as a self-contained HTML page: no scripts, fonts or images from elsewhere.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;ma
     svg rect{fill:#3b74a8}svg text{fill:#1c2430}svg line{stroke:#b3402a}.warning,.error,.worse{color:#a02c14}.better{color:#1f7a3d}\
     @media(prefers-color-scheme:dark){body,svg text{background:#14181e;color:#dfe5ec;fill:#dfe5ec}th,td{border-color:#333c47}}";
 
-/// Writes the page.
+/// Renders the page.
 pub fn page(report: &Report) -> String {
     let mut html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -150,7 +150,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn the_page_loads_nothing_and_holds_no_script() {
+    fn page_has_no_external_resources_and_no_script() {
         let mut report = sample();
         Times::new(vec![1.0, 2.0, 3.0, 50.0]).fill(&mut report.rows[0]);
         report.rows.push(Row::failed("gone", Error::not_found("no model")));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_become_markup() {
+    fn labels_are_escaped() {
         let mut report = sample();
         report.rows[0].label = "<script>alert(1)</script>".into();
         report.rows[0].setting("model", "<img src=x>");

@@ -1,4 +1,4 @@
-//! Indexing from nothing, and again, by a daemon of its own in a temporary data directory: the user's is never touched.
+//! Indexing benchmark: a cold run and a rescan, by a private daemon with a temporary data directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -17,34 +17,34 @@ use crate::config::{Config, EmbedBackend, tuned_path};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{IndexRequest, JobSnapshot, JobState};
 
-/// How long the daemon may take to answer.
+/// Timeout of the daemon's start.
 const START: Duration = Duration::from_secs(60);
-/// Pause between two looks at whether it does.
+/// Interval between checks of its readiness.
 const POLL: Duration = Duration::from_millis(20);
-/// Files that are made when no folder is named.
+/// Files generated when no folder is given.
 const MADE_FILES: usize = 256;
 
-/// What is indexed.
+/// The folder and options of the indexing benchmark.
 #[derive(Clone, Debug)]
 pub struct IndexPlan {
-    /// The folder; None makes one of generated texts.
+    /// The folder; `None` generates texts.
     pub path: Option<PathBuf>,
-    /// What else is asked of the job; its paths are left out.
+    /// Further options of the job; its paths are ignored.
     pub request: IndexRequest,
 }
 
-/// Indexes the folder from nothing, then again.
+/// Indexes the folder from nothing, then rescans it.
 ///
 /// # Errors
-/// There is no such folder, the daemon does not start, or the job fails.
+/// The folder does not exist, the daemon does not start, or the job fails.
 pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<String>)> {
     let made = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
     let folder = match &plan.path {
-        Some(path) => path.canonicalize().at("read", path).map_err(|it| it.hint("name a folder that is there"))?,
+        Some(path) => path.canonicalize().at("read", path).map_err(|it| it.hint("name an existing folder"))?,
         None => make_files(made.path())?,
     };
     if !folder.is_dir() {
-        return Err(Error::invalid(format!("`{}` is no folder", folder.display())).hint("name a folder"));
+        return Err(Error::invalid(format!("`{}` is not a folder", folder.display())).hint("name a folder"));
     }
     let begun = Instant::now();
     let daemon = Own::start(config).await?;
@@ -70,8 +70,7 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
         row.set(TOKENS, job.tokens_embedded as f64);
         row.rate(TOKENS_PER_SECOND, job.tokens_embedded as f64, cold);
     } else {
-        warnings
-            .push("some files were read before the job came to them: how many tokens there were is not known".into());
+        warnings.push("some files were read outside the job, so the number of tokens is unknown".into());
     }
     row.set(UNREAD, job.files_failed as f64);
     row.set(PEAK_RSS_MIB, status.peak_rss_mib);
@@ -86,10 +85,10 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
     Ok((row, warnings))
 }
 
-/// A daemon that ends with the measurement.
+/// A daemon that is stopped after the measurement.
 struct Own {
     client: Client,
-    /// Goes before the folder that it writes to.
+    /// Declared before `_data`, so that the process ends before its folder is deleted.
     _child: Ending,
     _data: tempfile::TempDir,
 }
@@ -111,7 +110,7 @@ impl Own {
         let output = std::fs::File::create(&log).at("create", &log)?;
         let mut command = client::vicd_command(&config);
         let program = PathBuf::from(command.get_program());
-        // What else is watched or verified would only disturb.
+        // Watching and verification would disturb the measurement.
         command.env("VIC_WATCH", "0").env("VIC_VERIFY_SECONDS", "0").current_dir(data.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         let child = command
@@ -122,7 +121,7 @@ impl Own {
         Ok(Own { client, _child: child, _data: data })
     }
 
-    /// Runs a job to its end; gives its seconds and its last word.
+    /// Runs a job to its end; returns its seconds and its last snapshot.
     async fn index(&self, request: IndexRequest) -> Result<(f64, JobSnapshot)> {
         let begun = Instant::now();
         let mut snapshots = std::pin::pin!(self.client.index(request).await?);
@@ -138,12 +137,12 @@ impl Own {
                 job.state.name(),
                 job.error.unwrap_or_default()
             ))),
-            None => Err(Error::internal("the job gave no word of itself")),
+            None => Err(Error::internal("the job reported no state")),
         }
     }
 }
 
-/// A process that ends when nobody holds it any more.
+/// A child process that is killed on drop.
 struct Ending(Child);
 
 impl Ending {
@@ -158,12 +157,12 @@ impl Ending {
             let ended = self.0.try_wait().ok().flatten();
             if ended.is_some() || begun.elapsed() > START {
                 let said = std::fs::read_to_string(log).unwrap_or_default();
-                let last = said.lines().rev().find(|it| !it.trim().is_empty()).unwrap_or("it said nothing").to_string();
+                let last = said.lines().rev().find(|it| !it.trim().is_empty()).unwrap_or("no output").to_string();
                 return Err(Error::new(
                     ErrorCode::Unavailable,
-                    format!("the daemon to measure with does not start: {last}"),
+                    format!("the daemon for the measurement does not start: {last}"),
                 )
-                .hint("`vic daemon start` says whether the usual one does"));
+                .hint("check whether `vic daemon start` works"));
             }
             tokio::time::sleep(POLL).await;
         }
@@ -172,13 +171,13 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // It fails when it has ended already.
+        // `kill` fails if the process has already ended.
         let _gone = self.0.kill();
         let _gone = self.0.wait();
     }
 }
 
-/// Writes generated texts as files, some hundred tokens each.
+/// Writes generated texts as files, a few hundred tokens each.
 fn make_files(folder: &Path) -> Result<PathBuf> {
     let folder = folder.canonicalize().at("read", folder)?.join("files");
     std::fs::create_dir(&folder).at("create", &folder)?;
@@ -195,7 +194,7 @@ mod tests {
     use crate::bench::folder::tests::config;
 
     #[tokio::test]
-    async fn a_path_that_cannot_be_indexed_is_an_error_with_a_cure_before_a_daemon_starts() {
+    async fn invalid_path_fails_with_hint_before_daemon_starts() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file"), "x").unwrap();
         for name in ["gone", "file"] {
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn made_files_are_there_and_the_same_every_time() {
+    fn generated_files_exist_and_are_deterministic() {
         let read = || {
             let dir = tempfile::tempdir().unwrap();
             let folder = make_files(dir.path()).unwrap();

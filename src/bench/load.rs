@@ -1,10 +1,9 @@
-//! Load on a server whose arrivals do not wait for its answers.
+//! Open-loop load generator: arrivals do not wait for answers.
 //!
-//! Questions are due at moments that are fixed before the first is sent, at random distances as from people who know
-//! nothing of each other. A time runs from the moment a question was due, not from the moment a client was free to send
-//! it: a server that stands still for a second delays everybody who came in that second, and all of it counts. What was
-//! never sent counts as well, with the time that it waited. Only the clock's own lateness does not count, a millisecond or
-//! two by which a free client wakes late.
+//! Arrival times are fixed before the first question is sent, with random gaps, as from independent users. A time runs
+//! from the moment a question was due, not from the moment a client was free to send it. So a server that stalls for a
+//! second delays all questions due in that second, and all of that counts. Unsent questions count with their waiting
+//! time. Only the timer's own lateness of a millisecond or two is excluded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,37 +14,37 @@ use tokio::time::Instant;
 use crate::embed::Random;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Errors that are kept word by word.
+/// Errors kept in full.
 const ERRORS_KEPT: usize = 3;
 
-/// What is offered.
+/// The offered load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Questions that are due a second, on average.
+    /// Average number of questions due per second.
     pub(super) rate: f64,
-    /// For how long.
+    /// Duration of the load.
     pub(super) duration: Duration,
-    /// Clients, each of which waits for its answer before it takes the next question.
+    /// Clients; each waits for its answer before it takes the next question.
     pub(super) clients: usize,
-    /// How long after the last question was due answers are waited for.
+    /// How long to wait for answers after the last question was due.
     pub(super) patience: Duration,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// From due to answered, in milliseconds, less the lateness of our own clock; for what was not sent or not answered,
-    /// from due to the end.
+    /// Milliseconds from due to answered, without the timer's lateness. For unsent or unanswered questions, from due to
+    /// the end.
     pub(super) times: Vec<f64>,
-    /// From sent to answered, in milliseconds.
+    /// Milliseconds from sent to answered.
     pub(super) service: Vec<f64>,
-    /// Questions that were due.
+    /// Questions due.
     pub(super) due: usize,
-    /// Questions that were answered with an error, or not before the end.
+    /// Questions answered with an error, or not before the end.
     pub(super) failed: usize,
     /// Questions that no client was free to send.
     pub(super) unsent: usize,
-    /// From the first question to the last answer, in seconds.
+    /// Seconds from the first question to the last answer.
     pub(super) seconds: f64,
     /// The first errors.
     pub(super) errors: Vec<Error>,
@@ -61,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// Offers the load; `ask` is handed the number of the client and that of the question.
+/// Offers the load. `ask` receives the number of the client and of the question.
 pub(super) async fn offer<Answer>(load: Load, ask: impl Fn(usize, usize) -> Answer + Clone + Send + 'static) -> Outcome
 where
     Answer: Future<Output = Result<()>> + Send + 'static,
@@ -83,7 +82,7 @@ where
                 tokio::time::sleep_until(moment).await;
                 let now = Instant::now();
                 if now >= end {
-                    // Nobody was free for it: it stays unsent, and so does all that comes after it.
+                    // No client was free in time: this question and all later ones stay unsent.
                     return outcome;
                 }
                 one(ask(client, number), if was_free { now } else { moment }, end, &mut outcome).await;
@@ -98,13 +97,13 @@ where
     outcome.due = due.len();
     let taken = outcome.times.len();
     outcome.unsent = due.len() - taken;
-    // In the order of their moments, the last ones are those that nobody took.
+    // Questions are taken in order, so the unsent ones are the last.
     let waited = |after: &Duration| (end - (begun + *after)).as_secs_f64() * 1_000.0;
     outcome.times.extend(due[taken..].iter().map(waited));
     outcome
 }
 
-/// Sends one question and waits for its answer, at most until the end.
+/// Sends one question and waits for its answer, at most until `end`.
 async fn one(answer: impl Future<Output = Result<()>>, due: Instant, end: Instant, outcome: &mut Outcome) {
     let sent = Instant::now();
     let answered = tokio::time::timeout_at(end, answer).await.unwrap_or_else(|_| {
@@ -122,7 +121,7 @@ async fn one(answer: impl Future<Output = Result<()>>, due: Instant, end: Instan
     }
 }
 
-/// The moments at which questions are due: at random distances, the same in every run.
+/// Arrival times: exponential gaps from a fixed seed.
 fn moments(rate: f64, duration: Duration) -> Vec<Duration> {
     let mut random = Random::new(11);
     let mut at = 0.0;
@@ -140,13 +139,13 @@ fn moments(rate: f64, duration: Duration) -> Vec<Duration> {
 mod tests {
     use super::*;
 
-    /// Fifty a second for a second.
+    /// Fifty questions per second for one second.
     fn load(clients: usize, patience_ms: u64) -> Load {
         let patience = Duration::from_millis(patience_ms);
         Load { rate: 50.0, duration: Duration::from_secs(1), clients, patience }
     }
 
-    /// Offers it to a server that takes so long for each answer.
+    /// Offers it to a server with a fixed time per answer.
     async fn served_in(milliseconds: u64, load: Load) -> Outcome {
         offer(load, move |_, _| async move {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -156,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_due_as_the_rate_says() {
+    fn arrivals_match_the_rate() {
         let all = moments(50.0, Duration::from_secs(100));
         assert!((4_800..5_200).contains(&all.len()), "{}", all.len());
         assert!(all.is_sorted());
     }
 
     #[tokio::test]
-    async fn a_server_that_keeps_up_is_asked_everything() {
+    async fn fast_server_gets_every_question() {
         let outcome = served_in(1, load(8, 20_000)).await;
         assert_eq!((outcome.unsent, outcome.failed), (0, 0));
         assert_eq!((outcome.times.len(), outcome.service.len()), (outcome.due, outcome.due));
@@ -171,18 +170,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_wait_for_a_free_client_counts_and_so_does_what_was_never_sent() {
+    async fn waiting_and_unsent_questions_count() {
         // One client at 200 ms an answer serves five a second; fifty are due.
         let outcome = served_in(200, load(1, 100)).await;
         assert!(outcome.unsent > outcome.due / 2, "{} of {}", outcome.unsent, outcome.due);
         assert_eq!(outcome.times.len(), outcome.due);
-        // The third question of all waits for two answers, whatever else the machine does.
+        // The third question waits for two answers, whatever the machine does.
         let waited = outcome.times.iter().filter(|it| **it > 300.0).count();
         assert!(waited > outcome.due / 2, "{waited} of {} waited", outcome.due);
     }
 
     #[tokio::test]
-    async fn errors_are_counted_and_the_first_are_kept() {
+    async fn errors_are_counted_and_first_ones_kept() {
         let refused = |_: usize, number: usize| async move {
             if number.is_multiple_of(2) { Err(Error::not_found(format!("no {number}"))) } else { Ok(()) }
         };
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_never_answers_does_not_hold_up_the_end() {
+    async fn hanging_server_does_not_delay_the_end() {
         let outcome = served_in(3_600_000, load(4, 100)).await;
         assert_eq!((outcome.failed, outcome.service.len()), (4, 0));
         assert!(outcome.seconds < 60.0, "{}", outcome.seconds);

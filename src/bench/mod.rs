@@ -1,9 +1,9 @@
-//! Measures the stages and the daemon: speed, memory, and the share of what the processor can do.
+//! Benchmarks of the stages and the daemon: speed, memory, and share of the CPU's peak.
 //!
-//! Each measurement has a file: [`embed`], [`walk`], [`reading`] (extraction and OCR), [`index`], [`search`]. Each gives
-//! [`Row`]s of [`figures`]; a [`Report`] holds them with the machine, becomes JSON with keys that stay, a page by
-//! [`html`], and ratios to an earlier run by [`Earlier`]. [`tune`] looks for the fastest setting of the embedder. Nothing
-//! here prints, and nothing is written to the user's data directory.
+//! One file per measurement: [`embed`], [`walk`], [`reading`] (extraction and OCR), [`index`], [`search`]. Each returns
+//! [`Row`]s of [`figures`]. A [`Report`] holds the rows with the machine. It serialises to JSON with stable keys, to a
+//! page by [`html`], and to ratios against an earlier run by [`Earlier`]. [`tune`] finds the fastest setting of the
+//! embedder. This module prints nothing and does not write to the user's data directory.
 
 pub mod compare;
 pub mod device;

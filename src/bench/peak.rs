@@ -1,11 +1,10 @@
-//! How fast this processor multiplies matrices, measured: the yardstick beside which an encoder's speed is told.
+//! Measures the matrix-multiply peak of this CPU, the reference for an encoder's speed.
 //!
-//! What runs is the inner tile of a matrix product, 12 rows by two registers (6 with AVX2), over operands that lie in the
-//! first cache, one thread a core, all at the same time: sums stay in registers, and nothing is packed or written back. A
-//! whole matrix product comes close to it and cannot pass it. fp32 uses fused multiply-add; int8 multiplies bytes four by
-//! four into 32-bit sums (VNNI) and is left out where the processor cannot. Operations are counted as usual: a
-//! multiplication and an addition are two, and time is that of the processor, so that a peak is what the machine can do and
-//! not what others leave of it.
+//! The kernel is the inner tile of a matrix product: 12 rows by two registers (6 with AVX2), with operands in the L1
+//! cache, on one thread per core, all at once. Sums stay in registers; nothing is packed or written back. A full matrix
+//! product approaches this peak and cannot exceed it. fp32 uses fused multiply-add; int8 multiplies bytes in groups of
+//! four into 32-bit sums (VNNI) and is skipped on CPUs without it. A multiplication and an addition count as two
+//! operations. Time is CPU time, so the peak is that of the machine, not what other processes leave of it.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -14,35 +13,35 @@ use serde::Serialize;
 
 use crate::bench::times::Times;
 
-/// Depth of the tile: both operands together fit the first cache of every processor of the last ten years.
+/// Depth of the tile: both operands fit the L1 cache of every CPU of the last ten years.
 const DEPTH: usize = 128;
 
-/// How long one round runs: much longer than a tick of the scheduler, by which processor time is counted.
+/// Duration of a round: much longer than a scheduler tick, the unit of CPU time.
 const ROUND: Duration = Duration::from_millis(300);
 
-/// Rounds, of which the median counts.
+/// Number of rounds; the median counts.
 const ROUNDS: usize = 5;
 
-/// Tiles between two looks at the clock.
+/// Tiles between two clock reads.
 const TILES_A_LOOK: usize = 512;
 
-/// The peak of this machine with so many threads.
+/// The peak of this machine with a number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Peak {
-    /// Threads, one a core.
+    /// Threads, one per core.
     pub threads: usize,
     /// Instructions of the fp32 tile.
     pub fp32_by: &'static str,
-    /// Billion operations a second in fp32.
+    /// Billion operations per second in fp32.
     pub fp32_gflops: f64,
-    /// Instructions of the int8 tile; none where the processor has none.
+    /// Instructions of the int8 tile; `None` if the CPU has none.
     pub int8_by: Option<&'static str>,
-    /// Billion operations a second in int8.
+    /// Billion operations per second in int8.
     pub int8_gops: Option<f64>,
 }
 
 impl Peak {
-    /// Measures it; takes some three seconds.
+    /// Measures the peak; takes about three seconds.
     pub fn measure(threads: usize) -> Peak {
         let threads = threads.max(1);
         let (fp32, int8) = (fp32(), int8());
@@ -55,7 +54,7 @@ impl Peak {
         }
     }
 
-    /// The peak that a precision is measured by, in operations a second.
+    /// The peak of a precision in operations per second.
     pub fn of(&self, precision: &str) -> Option<f64> {
         match precision {
             "fp32" => Some(self.fp32_gflops * 1e9),
@@ -65,12 +64,12 @@ impl Peak {
     }
 }
 
-/// A tile of a matrix product over elements of four bytes: a float, or four small integers.
+/// A tile of a matrix product over four-byte elements: a float, or four small integers.
 struct Tile<T> {
     by: &'static str,
     rows: usize,
     columns: usize,
-    /// Operations for one element of each side.
+    /// Operations per pair of elements.
     operations: usize,
     run: fn(&[T], &[T], &mut [T]),
 }
@@ -81,7 +80,7 @@ impl<T> Tile<T> {
     }
 }
 
-/// Billion operations a second of all threads together.
+/// Billion operations per second of all threads together.
 fn speed<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
     Times::new((0..ROUNDS).map(|_| round(tile, threads, value)).collect()).percentile(50) / 1e9
 }
@@ -113,7 +112,7 @@ fn round<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value:
     })
 }
 
-/// Processor seconds of the calling thread so far; none on systems that do not tell.
+/// CPU seconds of the calling thread; `None` on systems without this figure.
 fn thread_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds / 1e9)
@@ -154,7 +153,7 @@ mod x86 {
 
     use super::{PORTABLE, Tile};
 
-    /// Writes one tile: `$rows` rows by two registers of `$lanes` elements.
+    /// Defines one tile function: `$rows` rows by two registers of `$lanes` elements.
     macro_rules! tile {
         ($name:ident, $feature:literal, $element:ty, $rows:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident,
          $splat:ident, ($sum:ident, $a:ident, $b:ident) => $multiply_add:expr) => {
@@ -192,10 +191,10 @@ mod x86 {
     tile!(int8_256, "avx2,avxvnni", i32, 6, 8, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256,
         _mm256_set1_epi32, (sum, a, b) => _mm256_dpbusd_avx_epi32(sum, a, b));
 
-    /// The widest tile that this processor runs.
+    /// The widest fp32 tile that this CPU supports.
     pub(super) fn fp32() -> Tile<f32> {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has the instructions, here and below.
+            // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_512(a, b, sums) };
             return Tile { by: "avx512f", rows: 12, columns: 32, operations: 2, run };
         }
@@ -207,10 +206,10 @@ mod x86 {
         PORTABLE
     }
 
-    /// The widest tile of bytes that this processor runs.
+    /// The widest int8 tile that this CPU supports.
     pub(super) fn int8() -> Option<Tile<i32>> {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
-            // SAFETY: the processor has the instructions, here and below.
+            // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_512(a, b, sums) };
             return Some(Tile { by: "avx512vnni", rows: 12, columns: 32, operations: 8, run });
         }
@@ -227,7 +226,7 @@ mod x86 {
 mod tests {
     use super::*;
 
-    /// Runs a tile over small numbers and gives it as rows of sums.
+    /// Runs a tile over small numbers; returns the rows of sums.
     fn product<T: Copy + Default>(tile: &Tile<T>, left: impl Fn(usize) -> T, right: impl Fn(usize) -> T) -> Vec<T> {
         let left: Vec<T> = (0..tile.rows * DEPTH).map(left).collect();
         let right: Vec<T> = (0..tile.columns * DEPTH).map(right).collect();
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fp32_tile_is_a_matrix_product() {
+    fn fp32_tile_equals_matrix_product() {
         for tile in [fp32(), PORTABLE] {
             let (left, right) = (|at: usize| (at % 7) as f32 - 3.0, |at: usize| (at % 5) as f32 - 2.0);
             let sums = product(&tile, left, right);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_int8_tile_is_a_matrix_product_of_bytes() {
+    fn int8_tile_equals_byte_matrix_product() {
         let Some(tile) = int8() else { return };
         // Unsigned bytes on the left, signed ones on the right.
         let bytes = |at: usize| [at % 7, at % 3, 1, at % 2].map(|it| it as u8);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_without_int8_instructions_has_no_int8_peak() {
+    fn cpu_without_int8_has_no_int8_peak() {
         let peak = Peak { threads: 1, fp32_by: "portable", fp32_gflops: 10.0, int8_by: None, int8_gops: None };
         assert_eq!((peak.of("fp32"), peak.of("int8")), (Some(1e10), None));
     }

@@ -1,16 +1,16 @@
-//! Plots as SVG, by hand: bars for rows and a histogram of times. Each is a string that stands in a page by itself.
+//! SVG plots: bars for rows, and a histogram of times. Each is a string to embed in a page.
 
 use std::fmt::Write;
 
 use crate::bench::times::Bar;
 
-/// Width of a plot in its own units; the page scales it.
+/// Width of a plot in SVG units; the page scales it.
 const WIDTH: f64 = 760.0;
 /// Height of a bar with its gap.
 const BAR: f64 = 26.0;
-/// Where bars begin: room for their names.
+/// Start of the bars: space for their names.
 const NAMES: f64 = 240.0;
-/// Room for the value behind the longest bar.
+/// Space for the value after the longest bar.
 const VALUES: f64 = 110.0;
 /// Height of a histogram, without its axis.
 const HISTOGRAM: f64 = 160.0;
@@ -18,15 +18,15 @@ const HISTOGRAM: f64 = 160.0;
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Named {
-    /// What it is for.
+    /// Label before the bar.
     pub(super) name: String,
-    /// How long it is.
+    /// Length.
     pub(super) value: f64,
-    /// What stands behind it.
+    /// Text after the bar.
     pub(super) shown: String,
 }
 
-/// Horizontal bars from zero, one a name.
+/// Horizontal bars from zero, one per name.
 pub(super) fn bars(bars: &[Named]) -> String {
     let longest = bars.iter().map(|it| it.value).fold(0.0, f64::max);
     let mut svg = open(BAR * bars.len() as f64);
@@ -50,7 +50,7 @@ pub(super) fn bars(bars: &[Named]) -> String {
     svg + "</svg>"
 }
 
-/// A histogram over times on a logarithmic axis, with lines at the given times.
+/// A histogram of times on a logarithmic axis, with marker lines.
 pub(super) fn histogram(bars: &[Bar], marks: &[(&str, f64)]) -> String {
     let mut svg = open(HISTOGRAM + 40.0);
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return svg + "</svg>" };
@@ -58,7 +58,7 @@ pub(super) fn histogram(bars: &[Bar], marks: &[(&str, f64)]) -> String {
     let across = |milliseconds: f64| 20.0 + (WIDTH - 40.0) * (milliseconds.max(1e-9).ln() - low) / (high - low);
     let most = bars.iter().map(|it| it.count).max().unwrap_or(1) as f64;
     for bar in bars {
-        // A bar reaches from the edge below it, a quarter of a doubling down.
+        // A bar spans a quarter of a doubling below its upper edge.
         let (left, right) = (across(bar.to_ms / 2_f64.powf(0.25)).max(0.0), across(bar.to_ms));
         let height = HISTOGRAM * bar.count as f64 / most;
         let _ = write!(
@@ -90,7 +90,7 @@ fn open(height: f64) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\">")
 }
 
-/// Names that would run out of their column lose their middle.
+/// Cuts the middle of names too long for their column.
 fn shortened(name: &str) -> String {
     const MOST: usize = 36;
     let letters: Vec<char> = name.chars().collect();
@@ -101,7 +101,7 @@ fn shortened(name: &str) -> String {
     letters[..half].iter().chain(&['…']).chain(&letters[letters.len() - half + 1..]).collect()
 }
 
-/// Makes a text harmless in a page.
+/// Escapes a text for HTML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_bar_fills_the_plot_and_the_others_are_in_proportion() {
+    fn bars_scale_to_the_longest() {
         let bar = |value: f64| Named { name: format!("<{value}>"), value, shown: "x".into() };
         let svg = bars(&[bar(10.0), bar(5.0), bar(0.0)]);
         assert!(svg.contains("width=\"410.0\"") && svg.contains("width=\"205.0\"") && svg.contains("width=\"0.0\""));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_has_a_rectangle_a_bar_and_none_outside_the_plot() {
+    fn histogram_draws_one_rectangle_per_bar_within_plot() {
         let all = [Bar { to_ms: 1.0, count: 5 }, Bar { to_ms: 64.0, count: 1 }];
         let svg = histogram(&all, &[("p50", 1.0)]);
         assert_eq!(svg.matches("<rect").count(), 2);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_keeps_its_ends() {
+    fn long_name_loses_its_middle() {
         let short = shortened(&"abcdefghij".repeat(6));
         assert!(short.starts_with("abc") && short.ends_with("hij") && short.chars().count() <= 37, "{short}");
     }

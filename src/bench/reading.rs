@@ -1,4 +1,4 @@
-//! Reading files in the jailed worker processes, as indexing does: their text, or the text in their pictures.
+//! Extraction and OCR benchmarks, in the jailed worker processes as in indexing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,29 +21,29 @@ use crate::index::ocr_tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits, FileKind, Reason};
 use crate::{client, skills};
 
-/// Seconds that one file of many pictures may take: the reader goes on where it stopped with the next call.
+/// Seconds per OCR call on one file; the next call continues where it stopped.
 const PICTURE_SECONDS: u32 = 120;
 
-/// Calls for one file at most.
+/// Upper limit of calls per file.
 const MOST_CALLS: usize = 50;
 
-/// What a file came to.
+/// The result of one file.
 struct Done {
     milliseconds: f64,
-    /// None when it could not be read.
+    /// `None` if the file could not be read.
     pages: Option<u32>,
 }
 
-/// Reads the text of every file, by kinds of files and all together, as many at a time as `VIC_WORKERS` says.
+/// Extracts the text of every file, per file type and in total, with `VIC_WORKERS` files at a time.
 ///
 /// # Errors
-/// There is no such path or no file in it; no worker can be started, or it cannot be jailed and must be.
+/// The path does not exist or holds no file; no worker can be started, or a required jail is not available.
 pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
     let folder = Folder::list(config, path, "files that vic reads", has_reader)?;
     let pdfium = ModelStore::new(config.model_dirs.clone()).library("pdfium").ok();
     let mut warnings = Vec::new();
     if pdfium.is_none() {
-        warnings.push("pdfium is not there, PDFs are read by the weaker reader: `vic models pull pdfium`".to_string());
+        warnings.push("pdfium is missing, so PDFs are read by the weaker reader: `vic models pull pdfium`".to_string());
     }
     let pool = start(config, config.workers, config.limits.clone(), Tools { pdfium, ocr: None }).await?;
     let mut by_kind: BTreeMap<String, Vec<(PathBuf, u64)>> = BTreeMap::new();
@@ -64,16 +64,16 @@ pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<R
     Ok((rows, warnings.into_iter().chain(pool.problems()).chain(folder.problems).collect()))
 }
 
-/// Reads the text in every picture and every page of a PDF, one file after the other: a page takes all processors.
+/// OCRs every image and PDF page, one file after the other, because one page uses all cores.
 ///
 /// # Errors
-/// As [`extract()`]; the networks are not there ([`ErrorCode::NotFound`], with the command that fetches them).
+/// As [`extract()`]; or the OCR models are missing ([`ErrorCode::NotFound`], with the command to fetch them).
 pub async fn ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
     let has_pictures = |path: &Path| {
         let kind = path.extension().and_then(OsStr::to_str).map(|it| FileKind::of_extension(&it.to_lowercase()));
         matches!(kind, Some(FileKind::Image | FileKind::Pdf))
     };
-    let folder = Folder::list(config, path, "pictures and no PDFs", has_pictures)?;
+    let folder = Folder::list(config, path, "images or PDFs", has_pictures)?;
     let models = ModelStore::new(config.model_dirs.clone());
     let tools = ocr_tools(&models)?;
     let limits = skills::pool_settings(&models, &config.limits).limits;
@@ -88,7 +88,7 @@ fn has_reader(path: &Path) -> bool {
 
 async fn start(config: &Config, workers: usize, limits: ExtractLimits, tools: Tools) -> Result<WorkerPool> {
     let program = PathBuf::from(client::vicd_command(config).get_program());
-    // As for questions: those workers stand less far behind other programs than those that nobody waits for.
+    // `skills`: query workers have a higher scheduling priority than those of background work.
     let pool = WorkerPool::new(program, PoolSettings { workers, limits, tools, skills: true });
     pool.probe().await;
     match pool.is_jailed() {
@@ -98,7 +98,7 @@ async fn start(config: &Config, workers: usize, limits: ExtractLimits, tools: To
     }
 }
 
-/// Reads all files `runs` times after one pass over the first of them, and gives the row.
+/// Warms up on the first files, then reads all files `runs` times; returns the row.
 async fn read(
     pool: &WorkerPool,
     folder: &Folder,
@@ -134,7 +134,7 @@ async fn read(
         row.set(PAGES, pages);
         row.rate(PAGES_PER_SECOND, pages, seconds);
     }
-    // The files are read in other processes: theirs is the memory that counts.
+    // Worker processes read the files, so their memory counts.
     row.set(PEAK_RSS_MIB, pool.peak_mib() as f64);
     Times::new(done.iter().map(|it| it.milliseconds).collect()).fill(&mut row);
     row.setting("path", folder.root.to_string_lossy());
@@ -165,7 +165,7 @@ async fn read_one(pool: &WorkerPool, root: &Path, path: &Path, pictures: Option<
     Ok(Done { milliseconds: begun.elapsed().as_secs_f64() * 1_000.0, pages })
 }
 
-/// Has every page read, however many calls that takes; gives how many there are.
+/// Reads all pages, in as many calls as needed; returns the number of pages.
 async fn read_pictures(
     pool: &WorkerPool,
     file: &std::fs::File,

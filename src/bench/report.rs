@@ -1,7 +1,7 @@
-//! What `vic bench` gives back: rows of figures with the settings they were measured under, and the machine.
+//! The report of `vic bench`: rows of figures with their settings, and the machine.
 //!
-//! As JSON the figures of the main row stand at the top as well, so that a program that measured one thing finds
-//! `tokens_per_second` where it expects it; `rows` has all of them.
+//! In JSON the figures of the main row also stand at the top level, so that a program that measured one thing finds
+//! `tokens_per_second` directly; `rows` holds all rows.
 
 use serde_json::{Map, Value, json};
 
@@ -13,13 +13,13 @@ use crate::machine::Machine;
 /// One measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// What tells it from the other rows of the report; the same in every run of the same measurement.
+    /// Identifies the row in the report; stable over runs of the same measurement.
     pub label: String,
-    /// What it was measured under.
+    /// Settings of the measurement.
     pub settings: Map<String, Value>,
     /// Its figures by key.
     figures: Map<String, Value>,
-    /// Times of the units, where there are many.
+    /// Histogram of the unit times, if there are many units.
     pub histogram_ms: Vec<Bar>,
     /// Why there are no figures.
     pub error: Option<Error>,
@@ -31,24 +31,24 @@ impl Row {
         Row { label: label.into(), ..Row::default() }
     }
 
-    /// Makes a row that says why there is none.
+    /// Makes a row that holds an error instead of figures.
     pub fn failed(label: impl Into<String>, error: Error) -> Row {
         Row { error: Some(error), ..Row::new(label) }
     }
 
-    /// Sets a figure. What is no number (a division by nothing) is left out.
+    /// Sets a figure. Ignores values that are not finite (a division by zero).
     pub fn set(&mut self, figure: Figure, value: f64) {
         if value.is_finite() {
             self.figures.insert(figure.key.into(), json!(value));
         }
     }
 
-    /// Drops a figure.
+    /// Removes a figure.
     pub fn forget(&mut self, figure: Figure) {
         self.figures.shift_remove(figure.key);
     }
 
-    /// Sets a rate: so many units in so many seconds.
+    /// Sets a rate: units per second.
     pub fn rate(&mut self, figure: Figure, units: f64, seconds: f64) {
         if seconds > 0.0 {
             self.set(figure, units / seconds);
@@ -82,27 +82,27 @@ impl Row {
     }
 }
 
-/// All rows of one run.
+/// The rows of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What was measured, e.g. `embed`.
+    /// Name of the benchmark, e.g. `embed`.
     pub bench: &'static str,
-    /// The figure by which one row is the best of them; None where they are not of the same kind.
+    /// The figure that ranks the rows; `None` if they are not comparable.
     pub by: Option<Figure>,
     /// The measurements.
     pub rows: Vec<Row>,
-    /// What the reader should know, one sentence each.
+    /// Warnings for the reader, one sentence each.
     pub warnings: Vec<String>,
-    /// Where it was measured.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// When, as RFC 3339.
+    /// Time of the measurement, in RFC 3339.
     pub taken_at: String,
     /// The comparison with an earlier run.
     pub compared: Option<Value>,
 }
 
 impl Report {
-    /// Makes a report of this machine and moment.
+    /// Makes a report of this machine, at this time.
     pub fn new(bench: &'static str, by: Option<Figure>) -> Report {
         Report {
             bench,
@@ -115,7 +115,7 @@ impl Report {
         }
     }
 
-    /// Returns the best row by [`Report::by`]; the first when there is no such figure.
+    /// Returns the best row by [`Report::by`]; the first row if there is no such figure.
     pub fn main_row(&self) -> Option<&Row> {
         let value = |row: &Row| self.by.and_then(|by| row.get(by));
         let sign = if self.by.is_some_and(|it| it.better == Better::Less) { -1.0 } else { 1.0 };
@@ -124,7 +124,7 @@ impl Report {
         best.map(|it| it.0).or(self.rows.first())
     }
 
-    /// Returns the error of a run of which nothing was measured.
+    /// Returns the first error if every row failed.
     pub fn failure(&self) -> Option<&Error> {
         let errors: Vec<&Error> = self.rows.iter().filter_map(|it| it.error.as_ref()).collect();
         if errors.len() == self.rows.len() { errors.first().copied() } else { None }
@@ -150,7 +150,7 @@ impl Report {
         Value::Object(json)
     }
 
-    /// The figures that at least one row has, in the order of tables.
+    /// The figures that at least one row has, in table order.
     pub fn columns(&self) -> Vec<&'static Figure> {
         FIGURES.iter().filter(|figure| self.rows.iter().any(|row| row.get(**figure).is_some())).collect()
     }
@@ -161,7 +161,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::bench::figures::{P50_MS, TOKENS_PER_SECOND};
 
-    /// A report of two rows.
+    /// A report with two rows.
     pub(crate) fn sample() -> Report {
         let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
         for (label, speed) in [("slow", 10.0), ("fast", 20.0)] {
@@ -175,7 +175,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_best_row_stands_at_the_top_and_all_rows_below() {
+    fn json_has_best_row_on_top_and_all_rows() {
         let json = sample().to_json();
         assert_eq!((&json["tokens_per_second"], &json["p50_ms"]), (&json!(20.0), &json!(50.0)));
         assert_eq!(json["rows"][0]["tokens_per_second"], 10.0);
@@ -185,7 +185,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_report_are_these() {
+    fn report_keys_are_stable() {
         let json = sample().to_json();
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         let top =
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_row_that_failed_says_why_and_fails_the_run_only_when_it_is_all_there_is() {
+    fn failed_row_fails_run_only_if_all_failed() {
         let mut report = sample();
         report.rows.push(Row::failed("gone", Error::not_found("no such model").hint("pull it")));
         assert_eq!(report.failure(), None);
@@ -207,7 +207,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_left_out() {
+    fn non_finite_figure_is_omitted() {
         let mut row = Row::new("x");
         row.set(P50_MS, f64::NAN);
         row.rate(TOKENS_PER_SECOND, 1.0, 0.0);

@@ -1,4 +1,4 @@
-//! Questions to the running daemon, as any program asks them: over its Unix socket, one connection a client.
+//! Search benchmark: questions to the running daemon over its Unix socket, one connection per client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,36 +16,36 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::AskRequest;
 
-/// Questions asked before anything is measured, one after the other: caches fill, and their median gives the rate when
-/// none is named.
+/// Questions asked before the measurement, one after the other. They fill caches, and their median gives the default
+/// rate.
 const WARM_UP: usize = 20;
 
-/// Share of what the clients could be served at most that is offered when no rate is named: a server that is asked as fast
-/// as it answers has queues that only grow.
+/// Default load as a share of the rate that one sequential client reaches. At the full rate, queues would grow without
+/// bound.
 const USUAL_LOAD: f64 = 0.5;
 
-/// How long answers are waited for after the last question was due.
+/// How long to wait for answers after the last question was due.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How questions are asked.
+/// How to ask the questions.
 #[derive(Clone, Debug)]
 pub struct SearchPlan {
-    /// The questions; asked over and over.
+    /// The questions, asked in rotation.
     pub queries: Vec<String>,
-    /// Connections, each of which waits for its answer.
+    /// Connections; each waits for its answer.
     pub clients: usize,
-    /// Questions that are due a second; None is half of what one client after the other is served.
+    /// Questions due per second; `None` is half the rate of one sequential client.
     pub rate: Option<f64>,
-    /// For how long.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Most hits of an answer.
+    /// Upper limit of hits per answer.
     pub limit: u32,
 }
 
-/// Offers the questions to the daemon of this configuration and gives the row; what went wrong is in the warnings.
+/// Offers the questions to the configured daemon; returns the row and warnings.
 ///
 /// # Errors
-/// No daemon runs, nothing is indexed, or not one question was answered.
+/// No daemon runs, nothing is indexed, or no question was answered.
 pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<String>)> {
     let first = Client::connect(config).await?;
     let status = first.status().await?;
@@ -90,7 +90,7 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
     warnings.extend(reservations(said));
     let mut row = row(&outcome, plan, rate);
-    // The clients are not what is measured: the daemon's memory is.
+    // Report the daemon's memory, not that of the clients.
     let status = clients[0].status().await?;
     row.set(PEAK_RSS_MIB, status.peak_rss_mib);
     row.set(CHUNKS, status.chunks as f64);
@@ -98,7 +98,7 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     Ok((row, warnings))
 }
 
-/// Asks one after the other, each question at most once; gives the median in milliseconds.
+/// Asks up to the warm-up limit of questions one after the other; returns the median in milliseconds.
 async fn warm_up(client: &Client, plan: &SearchPlan) -> Result<f64> {
     let mut times = Vec::new();
     for query in plan.queries.iter().take(WARM_UP) {
@@ -134,23 +134,23 @@ fn row(outcome: &Outcome, plan: &SearchPlan, rate: f64) -> Row {
     row
 }
 
-/// Kinds of warnings that are told.
+/// Upper limit of reported kinds of warnings.
 const WARNINGS_TOLD: usize = 5;
 
-/// What the answers warned of, most often first: an answer by words alone is sooner there than one by words and meaning.
+/// Warnings of the answers, most frequent first. They matter: an answer by keywords alone is faster than a hybrid one.
 fn reservations(said: BTreeMap<String, u64>) -> Vec<String> {
     let mut said: Vec<(String, u64)> = said.into_iter().collect();
     said.sort_by_key(|it| std::cmp::Reverse(it.1));
     said.into_iter().take(WARNINGS_TOLD).map(|(warning, count)| format!("{count} answers warn: {warning}")).collect()
 }
 
-/// What the figures do not say by themselves.
+/// Warnings on unsent and failed questions.
 fn complaints(outcome: &Outcome) -> Vec<String> {
     let mut all = Vec::new();
     if outcome.unsent > 0 {
         all.push(format!(
-            "{} of {} questions were never sent, because every client was still waiting: more was offered than is served; \
-             they count with the time that they waited",
+            "{} of {} questions were never sent, because every client was still waiting: the load exceeds the capacity; \
+             they count with their waiting time",
             outcome.unsent, outcome.due
         ));
     }
@@ -166,7 +166,7 @@ mod tests {
     use crate::bench::figures::P99_MS;
 
     #[test]
-    fn a_row_tells_what_was_answered_and_what_was_not() {
+    fn row_counts_answered_failed_and_unsent() {
         let outcome = Outcome {
             times: vec![10.0, 20.0, 900.0, 1_000.0],
             service: vec![10.0, 11.0],
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_warn_of_is_told_with_how_many_did() {
+    fn answer_warnings_are_counted() {
         let said = [("vectors are to follow", 3), ("answered by keywords alone", 40)];
         let told = reservations(said.into_iter().map(|(it, count)| (it.to_string(), count)).collect());
         assert_eq!(told, ["40 answers warn: answered by keywords alone", "3 answers warn: vectors are to follow"]);

@@ -1,11 +1,11 @@
-//! Texts and questions to measure with: out of a file, or made up.
+//! Texts and questions for measurements: from a file, or generated.
 
 use std::path::Path;
 
 use crate::embed::sample_texts_of;
 use crate::error::{Error, IoContext, Result};
 
-/// How long made-up texts are.
+/// Length of generated texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mix {
     /// 5 to 30 words: titles, questions, messages
@@ -35,17 +35,16 @@ impl Mix {
         }
     }
 
-    /// Makes the texts, the same every time.
+    /// Generates the texts, the same every time.
     pub fn texts(self) -> Vec<String> {
         sample_texts_of(self.words())
     }
 }
 
-/// Reads one field of every line of a file of JSON lines: the first of `fields` that a line has. Empty lines are passed
-/// over.
+/// Reads one field per line of a JSON Lines file: the first of `fields` that the line has. Skips empty lines.
 ///
 /// # Errors
-/// The file cannot be read, a line is no JSON or has none of the fields, or there is no line.
+/// The file cannot be read, a line is not JSON or has none of the fields, or the file is empty.
 pub fn read_lines(path: &Path, fields: &[&str]) -> Result<Vec<String>> {
     let names = fields.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(" or ");
     let cure = format!("each line is a JSON object with {names}");
@@ -63,7 +62,7 @@ pub fn read_lines(path: &Path, fields: &[&str]) -> Result<Vec<String>> {
         texts.push(text.to_string());
     }
     if texts.is_empty() {
-        return Err(Error::invalid(format!("`{}` holds no line", path.display())).hint(cure));
+        return Err(Error::invalid(format!("`{}` is empty", path.display())).hint(cure));
     }
     Ok(texts)
 }
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_field_that_a_line_has_is_read_and_what_is_wrong_is_told_with_its_line() {
+    fn first_field_is_read_and_bad_line_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let check = |content: &str| {
             let path = dir.path().join("x.jsonl");
@@ -81,7 +80,8 @@ mod tests {
             read_lines(&path, &["query", "text"])
         };
         assert_eq!(check("{\"text\": \"a\"}\n\n{\"query\": \"b\", \"text\": \"c\"}\n").unwrap(), ["a", "b"]);
-        for (content, told) in [("", "no line"), ("{\"text\": \"a\"}\nx\n", "line 2"), ("{\"title\": \"a\"}", "line 1")]
+        for (content, told) in
+            [("", "is empty"), ("{\"text\": \"a\"}\nx\n", "line 2"), ("{\"title\": \"a\"}", "line 1")]
         {
             let error = check(content).unwrap_err();
             assert!(error.message.contains(told) && error.hint.is_some(), "{error}");

@@ -1,28 +1,28 @@
-//! Times of many units of work: percentiles and a histogram.
+//! Durations of many units of work: percentiles and a histogram.
 
 use serde::Serialize;
 
 use crate::bench::figures::{MAX_MS, P50_MS, P90_MS, P99_MS};
 use crate::bench::report::Row;
 
-/// Bars of a histogram a doubling of time: each is some 19 % wide.
+/// Histogram bars per doubling of time: each is about 19 % wide.
 const BARS_A_DOUBLING: f64 = 4.0;
 
-/// Below this everything is one bar: no unit that is measured takes less.
+/// Lower edge of the histogram: no measured unit takes less.
 const SHORTEST_MS: f64 = 0.001;
 
-/// Times in milliseconds, or other measured numbers, every one of them kept: a bench has thousands, not millions.
+/// Milliseconds, or other measured numbers. Keeps every value: a benchmark has thousands, not millions.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     sorted: Vec<f64>,
 }
 
-/// How many units took at most so long, and longer than the bar before.
+/// The number of units above the previous bar's limit and up to this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bar {
-    /// The longest time of the bar, in milliseconds.
+    /// Upper limit of the bar in milliseconds.
     pub to_ms: f64,
-    /// Units.
+    /// Number of units.
     pub count: u64,
 }
 
@@ -33,13 +33,13 @@ impl Times {
         Times { sorted: milliseconds }
     }
 
-    /// The smallest time that at least `percent` of all do not exceed; 0 when there are none.
+    /// The smallest time that at least `percent` of all do not exceed; 0 if there are none.
     pub fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.sorted.len() * percent).div_ceil(100).max(1);
         self.sorted.get(rank - 1).copied().unwrap_or(0.0)
     }
 
-    /// Puts percentiles and histogram into a row; nothing when there are no times.
+    /// Writes percentiles and histogram to a row; does nothing if there are no times.
     pub fn fill(&self, row: &mut Row) {
         if self.sorted.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl Times {
         row.histogram_ms = self.histogram();
     }
 
-    /// The bars that are not empty, shortest first. Their edges are the same in every run.
+    /// The non-empty bars, shortest first. Their edges are the same in every run.
     pub fn histogram(&self) -> Vec<Bar> {
         let mut bars: Vec<Bar> = Vec::new();
         for time in &self.sorted {
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_one_of_the_values() {
+    fn percentile_is_a_measured_value() {
         let times = Times::new(vec![3.0, 1.0, 4.0, 2.0]);
         assert_eq!((times.percentile(50), times.percentile(99), times.percentile(100)), (2.0, 4.0, 4.0));
         assert_eq!(Times::default().percentile(50), 0.0);
     }
 
     #[test]
-    fn every_time_is_in_one_bar_that_is_not_shorter() {
+    fn every_time_falls_into_exactly_one_bar() {
         let times: Vec<f64> = (0..1_000).map(|it| f64::from(it) * 0.37).collect();
         let bars = Times::new(times).histogram();
         assert_eq!(bars.iter().map(|it| it.count).sum::<u64>(), 1_000);

@@ -1,8 +1,8 @@
 //! Finds the fastest setting of the embedder on this machine.
 //!
-//! Only what does not shape the vectors is tried: threads, and texts in a call. Model and precision stay as they are, for
-//! another one would mean another index. Settings are measured by turns, because a machine that others use is not equally
-//! fast at all times, and each is judged by the median of its turns.
+//! Tries only settings that do not change the vectors: threads and batch size. Another model or precision would need
+//! another index. Settings are measured in turns, because a shared machine varies in speed, and each is judged by the
+//! median of its turns.
 
 use std::time::Duration;
 
@@ -12,42 +12,42 @@ use crate::bench::report::Row;
 use crate::config::{Config, EmbedBackend};
 use crate::error::Result;
 
-/// Turns of each setting.
+/// Measurements per setting.
 const TURNS: usize = 3;
 
-/// A setting that takes more of the machine must be faster by more than this.
+/// A setting that uses more of the machine must be faster by more than this factor.
 const WORTH: f64 = 1.03;
 
-/// Texts in a call that are tried when none are named.
+/// Default batch sizes to try.
 const BATCHES: [usize; 4] = [32, 64, 128, 256];
 
-/// A setting of the embedder, as far as it is tuned. The order is that of what it takes: less first.
+/// A tuned setting. Ordered by resource use: less first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tuned {
-    /// Threads; 0 where the backend has none of its own.
+    /// Threads; 0 if the backend has none.
     pub threads: usize,
-    /// Texts in a call.
+    /// Texts per call.
     pub batch: usize,
 }
 
-/// What is tried.
+/// The settings to try.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    /// Threads; empty for one, two, four and so on up to one a core.
+    /// Threads; empty for 1, 2, 4 and so on up to one per core.
     pub threads: Vec<usize>,
-    /// Texts in a call; empty for 32 to 256.
+    /// Texts per call; empty for 32 to 256.
     pub batches: Vec<usize>,
-    /// Longest time of one measurement.
+    /// Duration of one measurement.
     pub seconds: f64,
-    /// What it may take.
+    /// Limits of a measurement.
     pub bounds: Bounds,
 }
 
-/// Measures the candidates: threads first, then texts in a call with the best number of them. `told` hears of each
-/// measurement. Gives the best setting, and one row for each with the medians.
+/// Measures the candidates: threads first, then texts per call with the best number of threads. Calls `told` for each
+/// measurement. Returns the best setting, and one row per setting with its median.
 ///
 /// # Errors
-/// As [`embed::measure`], when every setting fails. One that fails is left out, and its row says why.
+/// As [`embed::measure`], if every setting fails. A setting that fails is excluded; its row holds the error.
 pub async fn tune(
     config: &Config,
     texts: &[String],
@@ -73,7 +73,7 @@ pub async fn tune(
     Ok((found, rows.into_iter().map(|it| it.1).collect()))
 }
 
-/// Measures each setting [`TURNS`] times, one after the other, and gives the row of its median.
+/// Measures each setting [`TURNS`] times in rotation; returns the median row of each.
 async fn by_turns(
     config: &Config,
     texts: &[String],
@@ -100,7 +100,7 @@ async fn by_turns(
     }
     let median = |mut rows: Vec<Row>| {
         rows.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
-        // One failure is enough: what runs out of memory now and then is no setting to store.
+        // One failure disqualifies: a setting that sometimes runs out of memory must not be stored.
         let failed = rows.iter().position(|it| it.error.is_some());
         rows.swap_remove(failed.unwrap_or(rows.len() / 2))
     };
@@ -111,7 +111,7 @@ async fn by_turns(
     }
 }
 
-/// Calls under way at the same time: as indexing has them.
+/// Concurrent calls, as in indexing.
 pub const CALLERS: usize = 2;
 
 fn speed(row: &Row) -> f64 {
@@ -122,13 +122,13 @@ fn speeds(rows: &[(Tuned, Row)]) -> Vec<(Tuned, f64)> {
     rows.iter().filter(|it| it.1.error.is_none()).map(|(setting, row)| (*setting, speed(row))).collect()
 }
 
-/// The setting that takes least among those that are about as fast as the fastest.
+/// The setting with the least resource use among those about as fast as the fastest.
 fn pick(measured: &[(Tuned, f64)]) -> Option<Tuned> {
     let fastest = measured.iter().map(|it| it.1).fold(0.0, f64::max);
     measured.iter().filter(|it| it.1 * WORTH >= fastest).map(|it| it.0).min()
 }
 
-/// One, two, four and so on, and the number itself.
+/// 1, 2, 4 and so on below `most`, and `most` itself.
 fn doublings(most: usize) -> Vec<usize> {
     let mut all: Vec<usize> = std::iter::successors(Some(1), |it| Some(it * 2)).take_while(|it| *it < most).collect();
     all.push(most.max(1));
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_among_the_fastest_is_picked() {
+    fn cheapest_of_the_fastest_is_picked() {
         let setting = |threads, batch| Tuned { threads, batch };
         let check = |measured: &[(Tuned, f64)], expected| assert_eq!(pick(measured), expected);
         check(&[(setting(1, 64), 100.0), (setting(2, 64), 190.0)], Some(setting(2, 64)));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_doubled_up_to_one_a_core() {
+    fn threads_double_up_to_one_per_core() {
         assert_eq!(doublings(1), [1]);
         assert_eq!(doublings(2), [1, 2]);
         assert_eq!(doublings(6), [1, 2, 4, 6]);

@@ -1,4 +1,4 @@
-//! What this process takes of the machine while something is measured.
+//! CPU and memory use of this process during a measurement.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use crate::bench::figures::{CPU_PERCENT, PEAK_RSS_MIB, SECONDS};
 use crate::bench::report::Row;
 use crate::daemon::Memory;
 
-/// The unit of processor times in `/proc`: the same on every Linux that a user program sees.
+/// The unit of CPU times in `/proc`: constant on Linux for user programs.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Shorter measurements say nothing of processor time, which is counted in hundredths of a second.
+/// Minimum duration for CPU figures, because CPU time is counted in hundredths of a second.
 const SHORTEST_SECONDS: f64 = 0.2;
 
-/// Counts from the moment it is made.
+/// Measures from its creation.
 #[derive(Debug)]
 pub(super) struct Usage {
     begun: Instant,
@@ -20,10 +20,10 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Begins to count. The highest memory so far is forgotten where the system allows it.
+    /// Starts measuring. Resets the memory peak if the system allows it.
     pub(super) fn start() -> Usage {
         return_free_memory();
-        // 5 sets the high-water mark of this process back; refused on other systems and in some containers.
+        // 5 resets the peak resident memory of this process; refused on other systems and in some containers.
         let _kept = std::fs::write("/proc/self/clear_refs", "5");
         Usage { begun: Instant::now(), cpu_before: cpu_seconds() }
     }
@@ -33,7 +33,7 @@ impl Usage {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Puts seconds, processor use and the highest memory into a row.
+    /// Writes seconds, CPU use and peak memory to a row.
     pub(super) fn fill(&self, row: &mut Row) {
         let seconds = self.seconds();
         row.set(SECONDS, seconds);
@@ -49,20 +49,20 @@ impl Usage {
     }
 }
 
-/// Gives back what the models of earlier rows left behind, so that it does not count for the next one.
+/// Returns the freed memory of earlier rows to the system, so that it does not count for the next row.
 fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the allocator has no safe interface")]
-    // SAFETY: it only gives unused pages back, under the allocator's own locks.
+    // SAFETY: it only returns unused pages to the system, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Processor seconds of all threads of this process so far, as user and as system.
+/// User and system CPU seconds of all threads of this process.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name before it may hold spaces.
+    // The process name in parentheses may contain spaces.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
     Some(ticks / TICKS_PER_SECOND)
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_thread_that_computes_is_about_one_processor_and_its_memory_counts() {
+    fn busy_thread_counts_as_one_core_with_its_memory() {
         let usage = Usage::start();
         let block = vec![1_u8; 64 << 20];
         let mut sum = 0_u64;
@@ -86,7 +86,7 @@ mod tests {
         assert!(sum > 0);
         let mut row = Row::new("x");
         usage.fill(&mut row);
-        // Other tests of this process run beside it, so that there is no upper bound.
+        // No upper bound: other tests run in this process.
         assert!(row.get(CPU_PERCENT).is_some_and(|it| it > 5.0), "{row:?}");
         assert!(row.get(PEAK_RSS_MIB).is_some_and(|it| it > 64.0), "{row:?}");
     }

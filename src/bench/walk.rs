@@ -1,4 +1,4 @@
-//! Walking: the walk alone, and with the catalog: a first time, and again when nothing has changed.
+//! Walk benchmark: the walk alone, and a cold scan and a rescan with the catalog.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::{self, Leash, Rules, WalkReport};
 
-/// Walks a folder `runs` times after one to warm up, then takes it into a new catalog in a temporary folder as often, each
-/// time with a rescan. Speed and times are those of the walk alone, the seconds of a cold scan and a rescan have both. The
-/// warnings tell what could not be looked at.
+/// Walks a folder `runs` times after a warm-up. Then scans it `runs` times into a new temporary catalog, each time with
+/// a rescan. Speed and times are those of the walk alone; cold and rescan seconds include the catalog. Warnings name
+/// unreadable entries.
 ///
 /// # Errors
-/// There is no such folder, it is empty or cannot be read; the catalog cannot be written.
+/// The folder does not exist, is empty or cannot be read; or the catalog cannot be written.
 pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<String>)> {
-    let root = path.canonicalize().at("read", path).map_err(|it| it.hint("name a folder that is there"))?;
+    let root = path.canonicalize().at("read", path).map_err(|it| it.hint("name an existing folder"))?;
     if !root.is_dir() {
-        return Err(Error::invalid(format!("`{}` is no folder", path.display())).hint("name a folder"));
+        return Err(Error::invalid(format!("`{}` is not a folder", path.display())).hint("name a folder"));
     }
     let (rules, runs) = (Rules::new(&config.walk)?, runs.max(1));
     let first = walk(&root, &rules)?;
@@ -45,7 +45,7 @@ pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<St
     Ok((row, sentences(first)))
 }
 
-/// Medians of a scan into an empty catalog, and of another when nothing has changed, in seconds.
+/// Median seconds of a scan into an empty catalog, and of an unchanged rescan.
 fn with_catalog(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
     let (mut cold, mut again) = (Vec::new(), Vec::new());
     for _ in 0..runs {
@@ -84,7 +84,7 @@ mod tests {
     use crate::bench::folder::tests::config;
 
     #[test]
-    fn a_walk_counts_every_file_and_times_a_cold_scan_and_a_rescan() {
+    fn walk_counts_files_and_times_cold_scan_and_rescan() {
         let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for number in 0..20 {
             std::fs::write(dir.path().join(format!("{number}.txt")), "x").unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder_and_no_files_are_errors_with_a_cure() {
+    fn missing_folder_or_files_fail_with_hint() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file"), "x").unwrap();
         std::fs::create_dir(dir.path().join("empty")).unwrap();

@@ -1,4 +1,4 @@
-//! `vic corpus help` and `vic corpus schema`: what may be asked and answered, from the registry. Needs no daemon.
+//! `vic corpus help` and `vic corpus schema`: requests and responses of the verbs, from the registry. Needs no daemon.
 
 use vic_cli::output::Printer;
 use vic_cli::text::visible_json;

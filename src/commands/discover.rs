@@ -1,5 +1,5 @@
-//! `vic discover`: entities and relations that files propose, what a model adds to them, and a graph of those that somebody
-//! believes. Every step is a file that can be looked at; nothing enters the graph but by the last one.
+//! `vic discover`: extracts proposed entities and relations from files, has a model add more, and promotes accepted
+//! proposals to a graph. Each step writes a file for review; only the last one changes the graph.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use vic_cli::llm::{OverArgs, TimeArgs};
 use vic_cli::output::{Printer, note};
 use vic_cli::{graph, text, values};
 
-/// Files asked for at once.
+/// Files per request.
 const PAGE: u32 = 500;
-/// Texts of evidence that a model is shown at most.
+/// Upper limit of evidence texts shown to a model.
 const MAX_CHUNKS: usize = 400;
 
 /// Arguments of `vic discover`.
@@ -30,12 +30,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Writes what the indexed files propose: documents, sections, people, links
+    /// Writes the proposals of the indexed files: documents, sections, people, links
     Proposals {
-        /// Only below this folder
+        /// Only files below this folder
         #[arg(long)]
         root: Option<PathBuf>,
-        /// Read at most so many files
+        /// Read at most this many files
         #[arg(long, default_value_t = 1_000)]
         max_files: u64,
         /// The file to write
@@ -50,7 +50,7 @@ enum Command {
         /// The file to write
         #[arg(long)]
         out: PathBuf,
-        /// Most proposals to add
+        /// Add at most this many proposals
         #[arg(long, default_value_t = 2_000)]
         max_new_proposals: u32,
         #[command(flatten)]
@@ -58,26 +58,26 @@ enum Command {
         #[command(flatten)]
         time: TimeArgs,
     },
-    /// Takes the proposals that are believed into the graph; with --out, into a file instead
+    /// Takes the accepted proposals into the graph; with --out, into a file instead
     Promote {
         /// The file of proposals
         proposals: PathBuf,
         /// The file to write, for `vic graph import`
         #[arg(long)]
         out: Option<PathBuf>,
-        /// What it is called in the graph, in place of what had that name; the file's name when absent
+        /// Name of the source in the graph, replacing a source of that name; default: the file's name
         #[arg(long, conflicts_with = "out")]
         name: Option<String>,
-        /// Only those of at least this confidence, 0 to 1
+        /// Only proposals of at least this confidence, 0 to 1
         #[arg(long, default_value_t = 0.5)]
         min_confidence: f64,
-        /// Only this one, by its proposal_id; may be given several times
+        /// Only the proposal with this proposal_id; may be repeated
         #[arg(long = "only", value_name = "ID")]
         only: Vec<String>,
     },
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Proposals { root, max_files, out } => propose(root.as_deref(), max_files, &out, config, printer).await,
@@ -140,7 +140,7 @@ async fn propose(root: Option<&Path>, most: u64, out: &Path, config: &Config, pr
     printer.line(&format!("{} of {}", text::plural(count, "proposal"), text::plural(read.min(most), "file")))
 }
 
-/// The texts that proposals rest on, read again; those that cannot be read are left out.
+/// Reads the evidence texts of the proposals again; skips unreadable ones.
 async fn evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
     let proposals = file["proposals"].as_array().into_iter().flatten();
     let cited = proposals.filter_map(|it| it["evidence"].as_array()).flatten();
@@ -163,7 +163,7 @@ async fn evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
 
 fn read(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).at("read", path)?;
-    serde_json::from_str(&text).map_err(|error| Error::invalid(format!("`{}` is no JSON: {error}", path.display())))
+    serde_json::from_str(&text).map_err(|error| Error::invalid(format!("`{}` is not JSON: {error}", path.display())))
 }
 
 fn write(path: &Path, value: &Value) -> Result<()> {

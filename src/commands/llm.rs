@@ -1,4 +1,4 @@
-//! `vic llm use` and `vic llm model`: the choice of a backend, remembered in the data directory. The daemon need not run.
+//! `vic llm use` and `vic llm model`: stores the choice of a backend in the data directory. Needs no daemon.
 
 use vic_cli::output::Printer;
 use vic_cli::text;
@@ -18,13 +18,13 @@ pub(crate) struct UseArgs {
 /// Arguments of `vic llm model`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArgs {
-    /// Its name
+    /// Name of the model
     name: String,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Use {
-    /// No model: rules that say the same every time
+    /// No model: deterministic rules
     Mock,
     /// An Ollama server
     Ollama {
@@ -46,12 +46,12 @@ enum Use {
     },
 }
 
-/// Chooses a backend.
+/// Chooses a backend and stores the choice.
 pub(crate) fn use_backend(args: UseArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     choose(used(args.backend)?, config, printer)
 }
 
-/// Chooses another model of the backend.
+/// Chooses another model of the backend and stores the choice.
 pub(crate) fn use_model(args: ModelArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     choose(Override { model: Some(args.name), ..Override::default() }, config, printer)
 }
@@ -68,11 +68,11 @@ fn used(backend: Use) -> Result<Override> {
     })
 }
 
-/// Remembers a choice. The daemon need not run.
+/// Stores a choice. Needs no daemon.
 fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> {
     directory::prepare(config)?;
     let choice = match over.backend {
-        // Whatever cannot be understood is chosen anew.
+        // An unreadable earlier choice is replaced.
         Some(_) => Choice::load(config).unwrap_or_else(|_| Choice::configured(config)).with(&over)?,
         None => Choice::load(config)?.with(&over)?,
     };
@@ -90,7 +90,7 @@ fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> 
     printer.line(&text::visible(&format!("{}: {what}{with}", choice.backend.name())))
 }
 
-/// The program as it was typed, with the working directory that it counts from.
+/// The command line as typed, with the current directory that it refers to.
 fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
     let folder = std::env::current_dir().at("find", std::path::Path::new("."))?;
     Ok(CommandLine { program, args, folder })

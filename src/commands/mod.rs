@@ -1,4 +1,4 @@
-//! The commands of `vic` that need the engine in their own process. `vic` passes their arguments on to `vicd command`; output
+//! Commands of `vic` that need the engine in their own process. `vic` passes their arguments to `vicd command`; output
 //! and exit codes are those of `vic`.
 
 mod bench;
@@ -19,7 +19,7 @@ use vic_cli::output::{self, Printer};
 use crate::config::Config;
 use crate::error::{Error, Result};
 
-/// Named like the program that the user typed.
+/// Named `vic`, because the user typed `vic`.
 #[derive(Debug, Parser)]
 #[command(name = "vic", bin_name = "vic", disable_help_subcommand = true)]
 enum Command {
@@ -27,7 +27,7 @@ enum Command {
     Bench(bench::Args),
     /// Prints help and schemas of the verbs
     Corpus(corpus::Args),
-    /// Proposes entities and relations, has a model add to them, makes a graph of those that are believed
+    /// Proposes entities and relations, has a model add to them, and makes a graph of the accepted ones
     Discover(discover::Args),
     /// Chooses a backend for language models
     LlmUse(llm::UseArgs),
@@ -43,7 +43,7 @@ enum Command {
     SyntheticPlans(synthetic_plans::Args),
 }
 
-/// Runs a command and returns its exit code. `arguments` begin with the name of the command.
+/// Runs a command and returns its exit code. `arguments` start with the name of the command.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let command = match Command::try_parse_from(std::iter::once("vic".into()).chain(arguments)) {
         Ok(command) => command,
@@ -54,13 +54,13 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
     match &command {
-        // These work without a configuration that can be read.
+        // These work without a readable configuration.
         Command::Schema(args) => return schema::run(args, printer),
         Command::Corpus(args) => return corpus::run(args, printer),
         _ => (),
     }
     let config = Config::load()?;
-    // One thread is enough to wait for the daemon; what measures makes its own.
+    // One thread is enough to wait for the daemon; benchmarks start their own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     runtime.block_on(dispatch(command, &config, printer))
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_exits_with_2() {
+    fn wrong_usage_exits_with_code_2() {
         for line in [
             vec!["vic", "bench", "embed", "--backend", "abacus"],
             vec!["vic", "bench", "search", "--rate", "0", "--queries", "x"],

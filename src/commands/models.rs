@@ -1,5 +1,4 @@
-//! `vic models`: models and runtime libraries on this machine. The one command that fetches anything from the network,
-//! and only when it is typed.
+//! `vic models`: models and runtime libraries on this machine. The only command that downloads, and only on request.
 
 use std::sync::Mutex;
 
@@ -19,30 +18,30 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Lists what the catalog knows and what of it is here
+    /// Lists the models of the catalog and whether they are here
     List {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Fetches a model, or a library, and checks its files
+    /// Downloads a model or a library, and checks its files
     Pull {
-        /// Its name; without it the configured model and the libraries that vic needs
+        /// Its name; default: the configured model and the libraries that vic needs
         name: Option<String>,
     },
     /// Checks the files against their checksums
     Verify {
-        /// Its name; without it everything that is here
+        /// Its name; default: everything that is here
         name: Option<String>,
-        /// Says nothing when all is well
+        /// Prints nothing on success
         #[arg(long, short)]
         quiet: bool,
     },
 }
 
-/// What a daemon with the default settings loads beside its embedding model.
+/// Libraries and models that a daemon with default settings loads, besides its embedding model.
 const PARTS: [&str; 3] = ["onnxruntime", "pdfium", "ppocr"];
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let store = ModelStore::new(config.model_dirs.clone());
     match args.command {
@@ -60,7 +59,7 @@ fn names(name: Option<String>, config: &Config) -> Vec<String> {
         Some(name) => vec![name],
         None => {
             let mut names: Vec<String> = PARTS.into_iter().map(String::from).collect();
-            // Text in pictures is read on the processor, whatever the model of the index runs on.
+            // OCR runs on the CPU, whatever device the embedding model uses.
             let library = config.embed.device.library();
             if !PARTS.contains(&library) {
                 names.push(library.into());
@@ -86,12 +85,12 @@ fn line(model: &ModelInfo) -> String {
     format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
 }
 
-/// Fetches, and writes down from where.
+/// Downloads models, with a line per file.
 async fn pull(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
     for name in names {
         printer.line(&format!("fetching {name}"))?;
         printer.flush()?;
-        // Files come one after the other: a line each, when a new one begins.
+        // Files are downloaded one after the other: prints a line when one starts.
         let last = Mutex::new(String::new());
         let lines = Mutex::new(Vec::new());
         store
@@ -119,7 +118,7 @@ fn verify(store: &ModelStore, name: Option<String>, quiet: bool, printer: &mut P
     for name in names {
         store.verify(&name)?;
         if !quiet {
-            printer.line(&format!("{name}: every file is as the catalog has it"))?;
+            printer.line(&format!("{name}: every file matches the catalog"))?;
         }
     }
     Ok(())
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_name_what_the_configured_device_needs_is_fetched() {
+    fn pull_without_name_fetches_parts_of_configured_device() {
         let check = |device: &str, expected: &[&str]| {
             let value = |name: &str| match name {
                 "VIC_DATA_DIR" => Some("/d".into()),

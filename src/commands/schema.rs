@@ -1,4 +1,4 @@
-//! `vic schema`: the published contract as JSON Schema. Needs no daemon.
+//! `vic schema`: prints published types as JSON Schema. Needs no daemon.
 
 use clap::builder::PossibleValuesParser;
 
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     name: String,
 }
 
-/// Prints.
+/// Prints the schema.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     if args.name == CONTRACT {
         return printer.json(&corpus::api::schema::all());

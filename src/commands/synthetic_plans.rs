@@ -1,4 +1,4 @@
-//! `vic synthetic-plans`: writes questions with their plans, to train a planner on. Works without the daemon.
+//! `vic synthetic-plans`: writes questions with their plans, to train a planner. Needs no daemon.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::planner;
 use vic_cli::output::Printer;
 
-/// Where the lines go when nothing else is said and the folder exists.
+/// Default output file, if its folder exists.
 const DEFAULT_FILE: &str = "training/synthetic_plans.jsonl";
 
 /// Arguments of `vic synthetic-plans`. A line is `{"question": "...", "plan": {...}}`.
@@ -22,28 +22,28 @@ pub(crate) struct Args {
     /// Number of lines
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// The same seed and day give the same lines
+    /// Seed; the same seed and day give the same lines
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// The day that `last week` counts from; default today
+    /// The reference day of `last week` and the like; default today
     #[arg(long, value_name = "YYYY-MM-DD")]
     today: Option<NaiveDate>,
 }
 
-/// Does what was asked.
+/// Writes the file.
 pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let path = match args.out.or_else(|| config.synthetic_jsonl.clone()) {
         Some(path) => path,
         None if Path::new("training").is_dir() => PathBuf::from(DEFAULT_FILE),
         None => {
-            return Err(Error::invalid("no file to write to: there is no folder `training` here")
+            return Err(Error::invalid("no output file: there is no folder `training` here")
                 .hint("name one: `vic synthetic-plans --out plans.jsonl`"));
         }
     };
     let today = args.today.unwrap_or_else(|| Local::now().date_naive());
     let examples = planner::synthetic_plans(args.count as usize, args.seed, today)?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Beside its place first, so that a file that is there already is replaced whole or not at all.
+    // Writes a temporary file first, so that an existing file is replaced atomically.
     let mut file = tempfile::NamedTempFile::new_in(folder).at("write", &path)?;
     let mut writer = std::io::BufWriter::new(file.as_file_mut());
     for example in &examples {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_hold_a_question_and_its_plan() {
+    fn lines_hold_question_and_plan() {
         let dir = tempfile::tempdir().unwrap();
         let (named, configured) = (dir.path().join("a.jsonl"), dir.path().join("b.jsonl"));
         check(Some(named.clone()), Some(&configured)).unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_to_write_to_it_says_how_to_name_one() {
+    fn missing_output_file_fails_with_hint() {
         let error = check(None, None).unwrap_err();
         assert!(error.hint.is_some_and(|it| it.contains("--out")), "{}", error.message);
         let error = check(Some("/nowhere/at/all.jsonl".into()), None).unwrap_err();

@@ -1,8 +1,8 @@
-//! Boolean filters: `content_type=academic AND (year>=2020 OR NOT has_abstract)`; pure.
+//! Boolean filters: `content_type=academic AND (year>=2020 OR NOT has_abstract)`. Pure.
 //!
-//! The grammar, and how a filter is decided. What a comparison means is up to who compiles it: the contract compares
-//! metadata of documents, [`crate::table`] compares cells. A comparison with what is missing is neither true nor false, and
-//! neither is its negation (Kleene's logic).
+//! Defines the grammar and the evaluation. The caller compiles comparisons: the contract compares document metadata,
+//! [`crate::table`] compares cells. A comparison with a missing value is neither true nor false, nor is its negation
+//! (Kleene logic).
 
 mod parse;
 
@@ -22,7 +22,7 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
-    /// Says whether it holds of a value that compares with the wanted one so.
+    /// Whether a value that compares to the wanted value with `order` satisfies the operator.
     pub(crate) fn holds(self, order: Ordering) -> bool {
         match self {
             Operator::Equal => order.is_eq(),
@@ -34,24 +34,24 @@ impl Operator {
         }
     }
 
-    /// Says whether it needs no order: `=` or `!=`.
+    /// Whether it needs no order: `=` or `!=`.
     pub(crate) fn is_equality(self) -> bool {
         matches!(self, Operator::Equal | Operator::Unequal)
     }
 }
 
-/// A comparison as it is written.
+/// A comparison as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comparison {
     /// The name before the operator.
     pub(crate) field: String,
-    /// Whether that stood in quotes.
+    /// Whether the field was quoted.
     pub(crate) is_quoted: bool,
-    /// The operator and the value; none for a name alone, which is a flag.
+    /// Operator and value; `None` for a lone name, which is a flag.
     pub(crate) wanted: Option<(Operator, String)>,
 }
 
-/// A filter whose comparisons are compiled to `T`.
+/// A filter with comparisons compiled to `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node<T> {
     All(Vec<Node<T>>),
@@ -61,7 +61,7 @@ pub(crate) enum Node<T> {
 }
 
 impl<T> Node<T> {
-    /// Decides a filter from what its comparisons give; none when a missing value leaves that open.
+    /// Evaluates a filter from its comparisons; `None` if missing values leave it undecided.
     pub(crate) fn evaluate(&self, holds: &dyn Fn(&T) -> Option<bool>) -> Option<bool> {
         match self {
             Node::All(nodes) => decided(nodes, holds, false),
@@ -72,7 +72,7 @@ impl<T> Node<T> {
     }
 }
 
-/// One node that is `decisive` decides; else all of them have to be known.
+/// One `decisive` node decides; otherwise all nodes must be known.
 fn decided<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: bool) -> Option<bool> {
     let mut is_open = false;
     for node in nodes {
@@ -85,7 +85,7 @@ fn decided<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: b
     (!is_open).then_some(!decisive)
 }
 
-/// Texts are the same in any case. Nothing is copied for what is ASCII: there may be many rows.
+/// Compares texts without case. ASCII texts are not copied, because there may be many rows.
 pub(crate) fn same_text(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
         || !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()

@@ -1,18 +1,18 @@
-//! The text of a filter: words, signs and parentheses.
+//! Parses the text of a filter: words, operators and parentheses.
 
 use crate::filter::{Comparison, Node, Operator};
 
-/// Parentheses and NOTs inside each other; more are no filter that a person meant.
+/// Upper limit of nested parentheses and NOTs; people do not write deeper filters.
 const MOST_DEPTH: usize = 50;
 
-/// What is wrong with the text of a filter, in one sentence.
+/// An error in the text of a filter, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake(pub(crate) String);
 
-/// Reads a filter, and compiles every comparison of it.
+/// Parses a filter and compiles each comparison.
 ///
 /// # Errors
-/// The text is no filter, or a comparison cannot be compiled.
+/// The text is not a filter, or a comparison cannot be compiled.
 pub(crate) fn parse<T, E: From<Mistake>>(
     text: &str,
     compile: &mut dyn FnMut(Comparison) -> Result<T, E>,
@@ -21,11 +21,11 @@ pub(crate) fn parse<T, E: From<Mistake>>(
     let root = parser.any()?;
     match parser.peek() {
         None => Ok(root),
-        Some(token) => Err(wrong(format!("`{}` is not expected there", token.shown())).into()),
+        Some(token) => Err(wrong(format!("unexpected `{}`", token.shown())).into()),
     }
 }
 
-/// Returns the words of a filter that are not in quotes; none where it cannot be read.
+/// Returns the unquoted words of a filter; empty if it cannot be parsed.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let word = |token| match token {
         Token::Word(word, false) => Some(word),
@@ -84,7 +84,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
                 let ends = |it: char| it.is_whitespace() || matches!(it, '(' | ')' | '=' | '!' | '<' | '>' | '"');
                 let end = rest.find(ends).unwrap_or(rest.len());
                 if end == 0 {
-                    return Err(wrong(format!("`{first}` is no operator")));
+                    return Err(wrong(format!("`{first}` is not an operator")));
                 }
                 (Token::Word(rest[..end].to_string(), false), end)
             }
@@ -107,7 +107,7 @@ impl<T, E: From<Mistake>> Parser<'_, T, E> {
         self.tokens.get(self.at)
     }
 
-    /// Takes a word such as `AND`.
+    /// Consumes a keyword such as `AND`.
     fn keyword(&mut self, name: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(word, false)) if word.eq_ignore_ascii_case(name));
         self.at += usize::from(found);

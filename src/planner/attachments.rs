@@ -1,27 +1,27 @@
-//! Questions about what is attached to mail: `what was attached to the mail about the pump`, `mails with attachments`. Pure.
+//! Finds questions about mail attachments: `what was attached to the mail about the pump`, `mails with attachments`. Pure.
 
 use crate::planner::kinds;
 use crate::planner::words::{Words, among};
 
 const ATTACHED: &str = "attached attach attachment attachments";
-/// Between what is attached and the mail.
+/// Verbs between the attachment and the preposition before the mail.
 const VERBS: &str = "that which was were is are came come comes sent arrived";
 const PREPOSITIONS: &str = "to of in from with on";
 const DETERMINERS: &str = "the my our an a his her their that this those these all any";
-/// What may stand before `attached` and says no more than that it is asked for.
+/// Words before `attached` that add no meaning to the request.
 const OPENERS: &str = "what which files file documents document was were is are the a an all any show me list find give see of my has \
      have been got please things";
-/// Between mail and its attachments.
+/// Words between the mail and its attachments.
 const WITH: &[&str] =
     &["with", "having", "containing", "has", "have", "that has", "that have", "which has", "which have", "that had"];
 
-/// The words that ask for attachments.
+/// The range of words that asks for attachments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
-    /// Behind the last.
+    /// Exclusive.
     pub(super) end: usize,
-    /// Whether the mail is among them, and does not come before.
+    /// Whether the range includes the noun for the mail. Otherwise the noun stands before the range.
     pub(super) names_mail: bool,
 }
 
@@ -60,7 +60,7 @@ fn attached_to(words: &Words, at: usize) -> Option<Span> {
     Some(Span { start, end, names_mail: true })
 }
 
-/// `with attachments`; returns how many words that takes.
+/// Matches `with attachments`; returns its length in words.
 pub(super) fn with_attachments(words: &Words, at: usize) -> Option<usize> {
     let mut length = words.longest(at, WITH)?;
     while among(DETERMINERS, words.at(at + length)) || words.at(at + length) == "some" {

@@ -1,8 +1,8 @@
-//! The same plan from a language model.
+//! Plans a question with a language model.
 //!
-//! The model's output is constrained by a JSON Schema, read strictly, checked, and repaired once with the error sent back.
-//! When that fails too, or the server does, the rules' plan is taken and a warning says why. Operators are read by us in
-//! any case; the model sees the question without them, as data.
+//! A JSON Schema constrains the model's output. The output is parsed strictly and validated. An invalid plan is sent
+//! back once with its error. If that fails too, or the server fails, the plan of the rules is used, with a warning.
+//! Operators are always parsed by rules; the model gets the question without them, as data.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::model::{AskRequest, INTENTS, L0Filters, QueryPlan, SKILLS};
 use crate::planner::syntax::Syntax;
 use crate::planner::{L2_TOP_K, MAX_L2_TOP_K, Planned, operators, over, syntax, validate};
 
-/// A plan takes some hundred tokens.
+/// A plan takes a few hundred tokens.
 const MAX_TOKENS: u32 = 512;
 
-/// Somebody waits for the answer: a model that needs longer is no help, and the rules are there.
+/// Deadlines of the model call. A user waits for the answer, so a slower model is worse than the rules.
 const PATIENCE: Patience =
     Patience { first: Duration::from_secs(45), idle: Duration::from_secs(15), overall: Duration::from_secs(60) };
 
@@ -38,7 +38,7 @@ requires_l2, l2_skills: `pdf_layout` for signatures, tables, totals, form fields
 images; `vision` for what a picture or stamp shows. Otherwise false and empty.\n\
 l2_top_k: null unless requires_l2, then 3.";
 
-/// What the model gives: the fields of a plan that are its to say.
+/// The plan fields that the model fills.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Draft {
@@ -57,7 +57,7 @@ struct Draft {
     l2_top_k: Option<u32>,
 }
 
-/// As [`L0Filters`], where null is absent.
+/// [`L0Filters`] with null for absent fields.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct DraftFilters {
@@ -70,7 +70,7 @@ struct DraftFilters {
     owner: Option<String>,
 }
 
-/// The JSON Schema of a [`Draft`], in the subset that servers turn into grammars: every field present, absent is null.
+/// The JSON Schema of a [`Draft`], in the subset that servers compile to grammars: every field is required, nullable.
 pub(super) fn schema() -> Value {
     let text = json!({ "type": ["string", "null"] });
     let bytes = json!({ "type": ["integer", "null"], "minimum": 0 });
@@ -101,7 +101,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// Plans by a model. `rules` is the plan of the rules, taken when the model fails; the warnings say so.
+/// Plans with the model. Returns `rules`, the plan of the rules, with a warning when the model fails.
 pub(super) async fn plan(llm: &LlmClient, request: &AskRequest, rules: QueryPlan, today: NaiveDate) -> Planned {
     let syntax = syntax::parse(request.query.trim());
     if syntax.rest.is_empty() {
@@ -149,7 +149,7 @@ fn with_hint(error: &Error) -> String {
     }
 }
 
-/// Reads and checks what the model said.
+/// Parses and validates the model's answer.
 fn read(
     answer: &str,
     name: &str,
@@ -158,8 +158,8 @@ fn read(
     rules: &QueryPlan,
     today: NaiveDate,
 ) -> Result<QueryPlan> {
-    let draft: Draft =
-        serde_json::from_str(answer.trim()).map_err(|error| Error::invalid(format!("it is no plan: {error}")))?;
+    let draft: Draft = serde_json::from_str(answer.trim())
+        .map_err(|error| Error::invalid(format!("the answer is not a plan: {error}")))?;
     if !INTENTS.contains(&draft.intent.as_str()) {
         return Err(Error::invalid(format!("`intent` cannot be `{}`", draft.intent))
             .hint(format!("use one of: {}", INTENTS.join(", "))));
@@ -196,7 +196,7 @@ fn read(
 impl DraftFilters {
     fn filters(self) -> L0Filters {
         let filled = |it: Option<String>| it.map(|it| it.trim().to_string()).filter(|it| !it.is_empty());
-        // Without the dot it is the same extension.
+        // The model may omit the dot or write a glob such as `*.pdf`.
         let dotted =
             |it: String| format!(".{}", it.trim().trim_start_matches('*').trim_start_matches('.').to_lowercase());
         L0Filters {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_models_plan_is_taken_and_operators_are_laid_over_it() {
+    async fn model_plan_is_used_and_operators_override_it() {
         let (plan, warnings, asked) = check("mooring fees ext:md -draft", vec![Ok(good())]).await;
         assert!(warnings.is_empty());
         assert_eq!(plan.planner_model_id.as_deref(), Some("mock"));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bad_plan_is_repaired_once_with_its_error() {
+    async fn invalid_plan_is_sent_back_once_with_error() {
         let skill = good().replace("[]", "[\"teleport\"]");
         let (plan, warnings, asked) = check("mooring fees", vec![Ok(skill), Ok(good())]).await;
         assert_eq!((plan.planner_model_id.as_deref(), warnings.len()), (Some("mock"), 0));
@@ -262,17 +262,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_two_bad_plans_or_no_server_the_rules_plan_with_a_warning() {
+    async fn two_invalid_plans_or_no_server_fall_back_to_rules() {
         let threshold = good().replace("\"l1_threshold\":null", "\"l1_threshold\":7");
         let surplus = good().replace("\"intent\"", "\"mood\":1,\"intent\"");
         let empty = good().replace("mooring fees", " ");
-        let away = Err(Error::new(ErrorCode::Unavailable, "nobody is at home"));
+        let away = Err(Error::new(ErrorCode::Unavailable, "connection refused"));
         for (answers, said) in [
-            (vec![Ok("nonsense".into()), Ok("{".into())], "no plan"),
+            (vec![Ok("nonsense".into()), Ok("{".into())], "not a plan"),
             (vec![Ok(threshold.clone()), Ok(threshold)], "l1_threshold"),
             (vec![Ok(surplus.clone()), Ok(surplus)], "mood"),
             (vec![Ok(empty.clone()), Ok(empty)], "l1_query_text"),
-            (vec![away], "nobody is at home"),
+            (vec![away], "connection refused"),
         ] {
             let (plan, warnings, _) = check("PDFs about mooring fees", answers).await;
             assert_eq!(plan.planner_model_id.as_deref(), Some("stub-v1"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn operators_alone_need_no_model() {
+    async fn only_operators_skip_the_model() {
         let (plan, warnings, asked) = check("ext:pdf after:2024", Vec::new()).await;
         assert_eq!((plan.intent.as_str(), warnings.len(), asked.len()), ("list", 0, 0));
     }

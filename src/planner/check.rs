@@ -1,4 +1,4 @@
-//! Whether a plan that a caller or a model made can be carried out. Pure.
+//! Validates plans made by a caller or a model. Pure.
 
 use chrono::{DateTime, Utc};
 
@@ -7,20 +7,20 @@ use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKIL
 use crate::planner::MAX_QUESTION_BYTES;
 use crate::units::moment;
 
-/// Most files that a plan may have looked at in depth.
+/// Upper limit of `l2_top_k`: files that one plan reads in depth.
 pub const MAX_L2_TOP_K: u32 = 100;
 
-/// Longest intent.
+/// Upper limit of `intent` in bytes.
 const MAX_LABEL_BYTES: usize = 64;
 
-/// Checks every field of a plan against its range and its closed set.
+/// Checks each field of a plan against its range or its set of values.
 ///
 /// # Errors
 /// [`crate::error::ErrorCode::InvalidArgument`] with the name of the first field that is wrong.
 pub fn validate(plan: &QueryPlan) -> Result<()> {
-    // A short label; those that are not of `INTENTS` are carried out as `search`.
+    // Intents that are not in `INTENTS` run as `search`.
     if plan.intent.is_empty() || plan.intent.len() > MAX_LABEL_BYTES || plan.intent.contains(char::is_control) {
-        return Err(Error::invalid("`intent` is no short label").hint(format!("use one of: {}", INTENTS.join(", "))));
+        return Err(Error::invalid("`intent` is not a short label").hint(format!("use one of: {}", INTENTS.join(", "))));
     }
     if let Some(filters) = &plan.l0_filters {
         validate_filters(filters)?;
@@ -33,9 +33,9 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
     {
         return Err(Error::invalid(format!("`l1_threshold` {threshold} is not between 0 and 1")));
     }
-    // A skill that is named a thousand times is run a thousand times.
+    // A skill runs once per mention, so the list must not repeat skills without bound.
     if plan.l2_skills.len() > SKILLS.len() {
-        let text = format!("`l2_skills` has {}, and there are {}", plan.l2_skills.len(), SKILLS.len());
+        let text = format!("`l2_skills` has {} entries, but only {} skills exist", plan.l2_skills.len(), SKILLS.len());
         return Err(Error::invalid(text).hint("name each once"));
     }
     for skill in &plan.l2_skills {
@@ -55,20 +55,20 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
 /// As [`validate`].
 pub fn validate_filters(filters: &L0Filters) -> Result<()> {
     if filters.extensions.len() > MAX_EXTENSIONS {
-        let text = format!("`extensions` has {}, and may have {MAX_EXTENSIONS}", filters.extensions.len());
+        let text = format!("`extensions` has {} entries; the limit is {MAX_EXTENSIONS}", filters.extensions.len());
         return Err(Error::invalid(text).hint("leave the filter out, or ask several times"));
     }
     for extension in &filters.extensions {
         let bare = extension.trim_start_matches('.');
         if bare.is_empty() || bare.contains(|it: char| it.is_whitespace() || it.is_control() || it == '/') {
             return Err(
-                Error::invalid(format!("`extensions` holds `{extension}`, which is none")).hint("write e.g. `.pdf`")
+                Error::invalid(format!("`extensions` holds `{extension}`, not an extension")).hint("write e.g. `.pdf`")
             );
         }
     }
     if let Some(glob) = &filters.path_glob {
         if glob.len() > MAX_GLOB {
-            return Err(Error::invalid(format!("`path_glob` has {} bytes, and may have {MAX_GLOB}", glob.len())));
+            return Err(Error::invalid(format!("`path_glob` has {} bytes; the limit is {MAX_GLOB}", glob.len())));
         }
         globset::Glob::new(glob)
             .map_err(|error| Error::invalid(format!("cannot understand `path_glob` `{glob}`: {}", error.kind())))?;
@@ -84,7 +84,7 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
         return Err(Error::invalid(format!("`min_size` {least} is larger than `max_size` {most}")));
     }
     if filters.owner.as_ref().is_some_and(|it| it.trim().is_empty() || it.contains(char::is_control)) {
-        return Err(Error::invalid("`owner` names nobody"));
+        return Err(Error::invalid("`owner` is empty or has control characters"));
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A good plan with one field changed.
+    /// Validates a good plan with one field changed.
     fn check(field: &str, value: serde_json::Value) -> Result<()> {
         let mut plan = json!({
             "intent": "read_evidence",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_within_its_ranges_is_fine() {
+    fn plan_within_ranges_is_valid() {
         check("", json!(null)).unwrap();
         for value in [0.0, 1.0] {
             check("l1_threshold", json!(value)).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_with_the_fields_name() {
+    fn out_of_range_field_is_rejected_by_name() {
         for (field, value, named) in [
             ("intent", json!(""), "intent"),
             ("intent", json!("x".repeat(65)), "intent"),

@@ -1,5 +1,5 @@
-//! Phrases that say which files are meant: dates, sizes, owners, folders. Each fires only where it is clearly about the
-//! files: `files from 2021` is a date of files, `sales in 2021` is a subject. Pure.
+//! Turns phrases about files into filters: dates, sizes, owners, folders. A phrase counts only where it clearly
+//! describes files: `files from 2021` filters, `sales in 2021` is a subject. Pure.
 
 use chrono::NaiveDate;
 
@@ -8,41 +8,41 @@ use crate::planner::dates::Bounds;
 use crate::planner::words::{Words, among};
 use crate::planner::{dates, kinds, sizes};
 
-/// Words for files of any kind.
+/// Nouns for files of any kind.
 pub(super) const FILE_NOUNS: &str = "file files document documents doc docs";
-/// They stand for files only where nothing else is named.
+/// Pronouns for files, used only where no other noun is present.
 pub(super) const FILE_PRONOUNS: &str = "everything anything stuff";
-/// What people keep in files, and also talk about: a date beside them may be the date of what is in them.
+/// Documents that are kept in files and also talked about: a date beside them may be the date in the text.
 const PAPERS: &str = "agreement budget certificate contract draft form invoice lease letter list manual memo minutes paper plan \
      presentation proposal receipt recipe report spreadsheet statement thesis";
-/// What people do to files only.
+/// Verbs that apply to files only.
 const FILE_VERBS: &str = "modified edited saved uploaded downloaded scanned modify edit save";
-/// What people do to files and to other things.
+/// Verbs that apply to files and to other things.
 const LOOSE_VERBS: &str = "changed created written updated added touched made taken change";
-/// What `I` do to files.
+/// Verbs that imply files after `I` or `we`.
 const OWN_VERBS: &str = "modified edited saved uploaded downloaded scanned wrote write edit save modify written";
-/// They turn what is said round.
+/// Words that negate a condition.
 const NEGATIONS: &str = "not never nobody haven't hasn't hadn't weren't wasn't aren't isn't didn't don't";
-/// Between a noun and what is said of it.
+/// Words between a noun and its condition.
 const LINKS: &str =
     "that those which are were is was have has had been and but only just last recently also got did do";
-/// What may follow a condition; another noun would make it part of that noun: `files from 2021 census`.
+/// Words that may follow a condition. Any other word makes it part of a noun: `files from 2021 census`.
 const AFTER: &str = "about on with without that which from in inside under within below of mentioning mention containing contain \
      regarding concerning for where whose and larger bigger smaller over above at between by modified edited saved \
      changed created written updated owned since before after to i we are is were was have say says show please but not \
      up less more";
 
-/// What a phrase is about.
+/// The noun or verb that ties a condition to files.
 struct Anchor {
-    /// Where what belongs to the phrase begins: links, verb and subject before it.
+    /// First word of the condition, with the links, verb and subject before it.
     start: usize,
-    /// `files that were not modified since`: the condition is turned round, or no condition.
+    /// Whether the condition is negated: `files that were not modified since`.
     negated: bool,
 }
 
-/// Reads every condition, marks its words as used, and adds it to the filters.
+/// Reads every condition, marks its words as used, and adds it to `filters`.
 ///
-/// `files` says that files are what is looked for.
+/// `files` says that the question looks for files.
 pub(super) fn read(words: &mut Words, today: NaiveDate, files: bool, filters: &mut L0Filters) {
     let mut at = 0;
     while at < words.len() {
@@ -64,7 +64,7 @@ pub(super) fn read(words: &mut Words, today: NaiveDate, files: bool, filters: &m
     }
 }
 
-/// Sets the bounds of a period.
+/// Sets the date filters to these bounds.
 pub(super) fn set_bounds(filters: &mut L0Filters, bounds: Bounds) {
     let text = |it: NaiveDate| it.format("%Y-%m-%d").to_string();
     filters.modified_after = bounds.after.map(text);
@@ -94,10 +94,10 @@ fn date(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> 
     Some((anchor.start, end))
 }
 
-/// The date of a mail, where the mail is not next to it: behind whom it is from or to, behind its sending, or at the end of the
-/// question with a word for when it came.
+/// Finds the anchor of a mail's date where the noun for mail is not adjacent: after the sender or recipient, after a
+/// verb such as `sent`, or at the end of the question with a preposition of time.
 fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
-    /// Words of names, and of what else may stand between.
+    /// Words of a name, and words between.
     const BETWEEN: usize = 5;
     const WHEN: &str = "from since before after until till between older newer";
     let found = |start: usize| Some(Anchor { start, negated: false });
@@ -118,7 +118,7 @@ fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
         .then(|| found(at))?
 }
 
-/// Whether a noun for mail ends before that word.
+/// Whether a noun for mail ends before word `end`.
 fn ends_in_mail(words: &Words, end: usize) -> bool {
     let noun = |back: usize| end.checked_sub(back).and_then(|it| kinds::noun(&words.from(it)));
     (1..=2).any(|back| noun(back).is_some_and(|it| it.length == back && kinds::is_mail(&it.extensions)))
@@ -175,7 +175,7 @@ fn size(words: &Words, at: usize, files: bool, filters: &mut L0Filters) -> Optio
     Some((anchor.start, end))
 }
 
-/// The size of files that were named before something else was said of them: `presentations about dredging that are above`.
+/// The anchor of a size where other words stand after the noun: `presentations about dredging that are above`.
 fn size_anchor(words: &Words, at: usize) -> Option<Anchor> {
     let mut start = at;
     while start > 0
@@ -195,7 +195,7 @@ fn owner(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, us
         return None;
     }
     let anchor = anchor(words, at, false).filter(|it| !it.negated)?;
-    // User names are case sensitive: as typed, without the punctuation of the sentence.
+    // User names are case sensitive: keep the typed form without trailing punctuation.
     let typed = words.0[at + length].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
     filters.owner = Some(typed.to_string());
     Some((anchor.start, at + length + 1))
@@ -213,19 +213,19 @@ fn folder(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, u
         .or_else(|| folder_named(words, at + 1))
         .or_else(|| path(words, at))?;
     filters.path_glob = Some(format!("**/{name}/**"));
-    // `files that are in the contracts folder`: the link goes too.
+    // The link of `files that are in the contracts folder` is part of the condition.
     let mut start = at;
     while start > 0 && matches!(words.at(start - 1), "that" | "are" | "is" | "which" | "stored" | "saved" | "kept") {
         start -= 1;
     }
-    // Without a noun before them, these words are the question's own: `what is in the contracts folder`.
+    // Without a noun before them, these words belong to the question: `what is in the contracts folder`.
     let start = if start > 0 && anchor(words, start, true).is_some() { start } else { at };
     Some((start, end))
 }
 
-/// `contracts folder`, with up to three words of name; a blank in it matches any character.
+/// `contracts folder`: a name of up to three words; `?` replaces the blanks and matches any character.
 fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
-    /// Words that say which folder without naming it, and folders that programs talk about.
+    /// Words that select a folder without naming it, and folders that programs talk about.
     const NO_NAMES: &str = "same current root home wrong right correct parent target output build dist temp tmp cache bin working install \
          installation destination source each every which other new empty shared a an this that any system windows \
          node_modules data default";
@@ -260,7 +260,7 @@ fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
     (plain && (named || !among(AFTER, name))).then(|| (name.trim_matches('/').to_string(), at + length + 1))
 }
 
-/// A path as such: with `in` and `from` it has to look like nothing else.
+/// A literal path. After `in`, `from` and `within` it must be unmistakable.
 fn path(words: &Words, at: usize) -> Option<(String, usize)> {
     let text = words.at(at + 1);
     let rooted = text.starts_with("~/") || text.starts_with('/') || text.starts_with("./");
@@ -271,7 +271,7 @@ fn path(words: &Words, at: usize) -> Option<(String, usize)> {
     }
     let typed = words.0[at + 1].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
     let parts: Vec<&str> = typed.trim_start_matches("~").split('/').filter(|it| !it.is_empty() && *it != ".").collect();
-    // `TCP/IP`, `and/or`, `03/2024`, `km/h` are no paths.
+    // `TCP/IP`, `and/or`, `03/2024` and `km/h` are not paths.
     let odd = |it: &&str| it.len() < 2 || it.chars().all(|it| it.is_ascii_uppercase());
     let unclear =
         parts.len() < 2 || parts.iter().any(odd) || parts.iter().all(|it| among("and or either he she his her", it));
@@ -288,12 +288,12 @@ fn ends_well(words: &Words, end: usize) -> bool {
         || last.ends_with([',', ';', '.', ':', '?', '!'])
 }
 
-/// Looks back from a condition for the files it is about, over what stands between.
+/// Searches backwards from a condition for the files that it describes.
 fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
     let (mut start, mut verb, mut subject, mut negated) = (at, None::<String>, false, false);
     loop {
         let Some(before) = start.checked_sub(1) else {
-            // Everything before it is used: a condition at the very start is about nothing.
+            // A condition at the very start describes nothing.
             return None;
         };
         let word = words.at(before);
@@ -311,7 +311,7 @@ fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
             start = before;
             continue;
         }
-        // `modified by ben last week`: who it was is not known of a file.
+        // `modified by ben last week`: skips the name, because the index does not know who modified a file.
         let by = before.checked_sub(2).filter(|_| verb.is_none() && words.at(before - 1) == "by");
         if by.is_some_and(|it| is_verb(words.at(it))) {
             start = before - 1;
@@ -347,7 +347,7 @@ fn is_verb(word: &str) -> bool {
     among(FILE_VERBS, word) || among(LOOSE_VERBS, word) || matches!(word, "wrote" | "write")
 }
 
-/// Leaves used words before the condition out of its own span.
+/// Skips used words at the start of the condition.
 fn own_start(words: &Words, mut start: usize) -> usize {
     while words.is_used(start) {
         start += 1;
@@ -362,7 +362,7 @@ fn over_links(words: &Words, mut start: usize) -> usize {
     start
 }
 
-/// Whether the noun that ends there is what is talked about: `emails about files larger than`.
+/// Whether the noun that ends at word `at` is the subject: `emails about files larger than`.
 fn is_subject(words: &Words, at: usize) -> bool {
     let start = (at.saturating_sub(2)..=at)
         .find(|it| kinds::noun(&words.from(*it)).is_some_and(|noun| it + noun.length == at + 1));
@@ -374,7 +374,7 @@ fn is_subject(words: &Words, at: usize) -> bool {
         && among("about mention mentions mentioning regarding concerning than not except without", words.at(before - 1))
 }
 
-/// Whether a noun for files ends there.
+/// Whether a noun for files ends at word `at`.
 fn is_file_noun(words: &Words, at: usize) -> bool {
     if among(FILE_NOUNS, words.at(at)) || among(FILE_PRONOUNS, words.at(at)) {
         return true;

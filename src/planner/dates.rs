@@ -1,23 +1,23 @@
-//! Dates as people write them, as periods of whole days. Pure: today is handed in.
+//! Parses dates in English text into periods of whole days. Pure: the caller passes today's date.
 //!
-//! `last week` is the week before this one, Monday to Sunday, and so for months, quarters and years; `the last week` and
-//! `the past week` are the seven days before today, and so are `the last 3 months`. A month without a year is the latest
-//! one that has begun. `after`, `since` and `from X on` mean at or after the first day of what is named, as `--after`
-//! does; `before` ends with its first day, `until` with its last.
+//! `last week` is the previous week, Monday to Sunday; months, quarters and years work alike. `the last week` and
+//! `the past week` are the seven days before today; `the last 3 months` works alike. A month without a year is the latest
+//! one that has begun. `after`, `since` and `from X on` start at the first day of X, as `--after` does. `before` ends
+//! before the first day of X, `until` after its last.
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, Weekday};
 
-/// Some days in a row.
+/// A range of consecutive days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     start: NaiveDate,
-    /// The first day that is not in it; none when it goes on.
+    /// Exclusive end; `None` if open.
     end: Option<NaiveDate>,
-    /// Whether it can stand without a preposition: `modified yesterday`, but not `modified 2021`.
+    /// Whether it needs no preposition: `modified yesterday`, but not `modified 2021`.
     alone: bool,
 }
 
-/// Bounds on the modification: at or after, and before.
+/// Bounds on the modification date: `after` is inclusive, `before` exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) after: Option<NaiveDate>,
@@ -25,7 +25,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// From the earlier beginning to the later end.
+    /// Returns the range from the earlier start to the later end.
     pub(super) fn or(self, other: Bounds) -> Bounds {
         Bounds {
             after: self.after.zip(other.after).map(|(one, other)| one.min(other)),
@@ -33,7 +33,7 @@ impl Bounds {
         }
     }
 
-    /// What lies outside; none for what has two ends.
+    /// Returns the complement, or `None` if both ends are bounded.
     pub(super) fn turned(self) -> Option<Bounds> {
         match (self.after, self.before) {
             (Some(after), None) => Some(Bounds { after: None, before: Some(after) }),
@@ -60,7 +60,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const NUMBERS: [&str; 12] =
     ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
-/// Years that a lone number can mean. Files carry no earlier dates than 1970.
+/// Years that a lone number can mean. Files have no dates before 1970.
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=2100;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ enum Unit {
     Year,
 }
 
-/// Reads bounds with their preposition at the start of some words; returns how many words they take.
+/// Parses bounds with their preposition at the start of `words`; returns them and their length in words.
 pub(super) fn bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
     let word = |index: usize| words.get(index).copied().unwrap_or("");
     let period = |index: usize| period(words.get(index..).unwrap_or_default(), today);
@@ -106,7 +106,7 @@ pub(super) fn bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)
     }
 }
 
-/// `A and B` or `A to B`; a month takes the year of the other end.
+/// Parses `A and B` or `A to B`; a month takes the year of the other end.
 fn range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
     let (mut first, length) = period(&words[at..], today)?;
     let joint = at + length;
@@ -114,7 +114,7 @@ fn range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option
         return None;
     }
     let (last, last_length) = period(&words[joint + 1..], today)?;
-    // `May and July 2023`: the year stands once, at the end.
+    // `May and July 2023`: the year stands only once, at the end.
     if length == 1 && MONTHS.contains(&full_month(words[at])) {
         first = month_of(words[at], last.start.year())?;
         if first.start > last.start {
@@ -125,7 +125,7 @@ fn range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option
     (last.end.is_none_or(|end| first.start < end)).then_some((bounds, joint + 1 + last_length))
 }
 
-/// Reads a period at the start of some words.
+/// Parses a period at the start of `words`.
 fn period(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let the = usize::from(words.first() == Some(&"the"));
     let rest = &words[the..];
@@ -155,7 +155,7 @@ fn relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period, usiz
         && words.get(length) == Some(&"ago")
     {
         let start = back(today, count, unit)?;
-        // `two months ago` names no day: it bounds, but it is not a period.
+        // `two months ago` names no day: it is a bound, but not a period.
         return Some((Period { start, end: Some(start + Days::new(1)), alone: unit == Unit::Day }, length + 1));
     }
     let second = *words.get(1)?;
@@ -319,7 +319,7 @@ fn before_this(today: NaiveDate, unit: Unit) -> Option<Period> {
     Some(Period { start: back(end, 1, unit)?, end: Some(end), alone: true })
 }
 
-/// The latest such day up to `until`.
+/// The latest such weekday up to `until`.
 fn weekday(day: usize, until: NaiveDate) -> Option<Period> {
     let ago = (until.weekday().num_days_from_monday() as usize + 7 - day) % 7;
     let start = back(until, ago as u32, Unit::Day)?;
@@ -337,7 +337,7 @@ fn month_of(name: &str, year: i32) -> Option<Period> {
     Some(Period { start, end: start.checked_add_months(Months::new(1)), alone: false })
 }
 
-/// `sept` -> `september`. Three letters at least, and never a word of its own such as `mar`.
+/// `sept` -> `september`. At least three letters; English words such as `mar` do not count.
 fn full_month(name: &str) -> &str {
     match name {
         "jan" => "january",
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_understood() {
+    fn date_phrase_gives_bounds() {
         for (text, expected) in [
             ("yesterday", "2026-03-17..2026-03-18 1"),
             ("today", "2026-03-18.. 1"),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_left_alone() {
+    fn non_date_phrase_is_ignored() {
         for text in [
             "2021",
             "may",
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_exact_or_nothing() {
+    fn operand_is_exact_date_or_none() {
         for (text, expected) in [
             ("2024", Some("2024-01-01")),
             ("2024-03", Some("2024-03-01")),

@@ -1,4 +1,4 @@
-//! Whether a question needs a look into the file itself, and by which skills. Pure.
+//! Decides whether a question needs the file itself (L2), and which skills. Pure.
 
 use crate::model::L0Filters;
 use crate::planner::kinds;
@@ -8,15 +8,15 @@ pub(super) const PDF_LAYOUT: &str = "pdf_layout";
 pub(super) const OCR_IMAGE: &str = "ocr_image";
 pub(super) const VISION: &str = "vision";
 
-/// Things on paper: beside them, `total`, `stamp` and `signed` mean marks on a page.
+/// Documents on paper: beside them, `total`, `stamp` and `signed` mean marks on a page.
 const PAPERS: &str = "agreement agreements bill certificate contract contracts copy deed document documents form forms invoice invoices \
      lease letter letters licence license minutes order page passport pdf permit policy quote receipt receipts scan \
      statement ticket treaty waiver will";
-/// Bills of all kinds.
+/// Bills and similar documents.
 const BILLS: &str =
     "bill bills invoice invoices order offer quote receipt receipts statement statements ticket tickets";
 
-/// Returns the skills that the question needs, in the order in which they are tried, and adds what it says of the files.
+/// Returns the skills that the question needs, in the order of their use, and adds the filters that it implies.
 pub(super) fn skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
     let mut skills: Vec<&str> = Vec::new();
     if is_signature(words) || is_total(words) {
@@ -52,7 +52,7 @@ fn has(words: &Words, list: &str) -> bool {
 }
 
 fn is_signature(words: &Words) -> bool {
-    /// Signatures that nobody writes with a pen.
+    /// Words that mark other meanings of `signature`.
     const OTHERS: &str = "function method digital algorithm type key hash api gene genes integer integers cryptographic dish spectral \
          molecular mutational unsigned transcriptional";
     if has(words, OTHERS) || words.any(&["signed off", "signed up", "signed in", "signed out"]) {
@@ -139,7 +139,7 @@ fn is_stamp(words: &Words) -> bool {
     mark && !other && (has(words, PAPERS) || words.any(&["show the stamp", "show me the stamp"]))
 }
 
-/// Whether a scan is asked for, and if so, whether only scans are.
+/// Whether the question asks for a scan; `Some(true)` if it wants scans only.
 fn scanned(words: &Words) -> Option<bool> {
     let paper = |it: usize| {
         among(PAPERS, words.at(it))
@@ -164,7 +164,7 @@ fn scanned(words: &Words) -> Option<bool> {
     None
 }
 
-/// Whether a picture is to be looked at, and if so, whether it is a file of its own.
+/// Whether the question asks about a picture; `Some(true)` if the picture is a file of its own.
 fn picture(words: &Words) -> Option<bool> {
     const PHOTOS: &str = "photo photos photograph photographs picture pictures image screenshot";
     const DRAWINGS: &str = "chart diagram drawing logo graph figure sketch map";

@@ -1,4 +1,4 @@
-//! How a question begins: what is wanted, and the noun for files that it is wanted of. Pure.
+//! Parses the start of a question: the request and the noun for files that it applies to. Pure.
 
 use chrono::NaiveDate;
 
@@ -7,7 +7,7 @@ use crate::planner::conditions::{FILE_NOUNS, FILE_PRONOUNS};
 use crate::planner::words::{Words, among};
 use crate::planner::{attachments, conditions, dates, kinds, sizes};
 
-/// What a question begins with.
+/// The kind of request that a question opens with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Opening {
     #[default]
@@ -78,23 +78,23 @@ const SUMMARIZE: &[&str] = &[
     "make a summary of",
 ];
 const DETERMINERS: &str = "all every any some the my our these those of me a an";
-/// Said of files, but no filter: sorting is not the librarian's.
+/// Adjectives of files that are not filters: the planner does not sort.
 const ADJECTIVES: &str = "recent latest newest new old oldest big biggest large largest small smallest";
 
-/// What stands at the start: an opening, determiners, a noun for files.
+/// The start of a question: opening, determiners and a noun for files.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) opening: Opening,
-    /// First word behind the opening.
+    /// First word after the opening.
     pub(super) open_end: usize,
     pub(super) all: bool,
-    /// First and behind the last word of the noun, joined nouns included.
+    /// First word of the noun and the word after its last; includes joined nouns.
     pub(super) noun: Option<(usize, usize)>,
     pub(super) plural: bool,
     pub(super) extensions: Vec<String>,
 }
 
-/// Finds the head of a question; a date or owner before its noun becomes a filter.
+/// Parses the head of a question; a date or owner before its noun becomes a filter.
 pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> Head {
     let mut head = Head::default();
     let mut at = 0;
@@ -109,7 +109,7 @@ pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> 
         (Opening::Which, WHICH),
     ];
     let found = openings.into_iter().filter_map(|(it, phrases)| Some((words.longest(at, phrases)?, it)));
-    // The longest wins, the first of equals.
+    // The longest match wins; the first of equals.
     if let Some((length, opening)) = found.reduce(|best, it| if it.0 > best.0 { it } else { best }) {
         head.opening = opening;
         at += length;
@@ -133,9 +133,9 @@ pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> 
     head
 }
 
-/// `today's notes`, `last week's files`, `anna's files`: sets the filter and returns the words it takes.
+/// `today's notes`, `last week's files`, `anna's files`: sets the filter and returns its length in words.
 fn possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> usize {
-    /// Whose files are not those of a user.
+    /// Possessors that are not user names.
     const ROLES: &str = "it that what who where here there client company customer everyone today user team patient author program let \
          world yesterday tomorrow week month year";
     let period: Vec<String> = (at..at + 2)
@@ -164,7 +164,7 @@ fn possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filter
     0
 }
 
-/// Nouns for files at a place, joined by `and` and `or`: their end, whether they are plural, their extensions.
+/// Parses nouns for files joined by `and` or `or`; returns their end, whether they are plural, and their extensions.
 fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(usize, bool, Vec<String>)> {
     let (mut at, mut extensions, mut plural) = (start, Vec::<String>::new(), false);
     let (mut generic, mut clear) = (false, true);
@@ -201,13 +201,13 @@ fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(u
     if kinds::is_mail(&extensions) && follows_mail(words, at, today) {
         return Some((at, plural, extensions));
     }
-    // `the photos in the newspaper` speaks of photos, `photos in the cellar folder` wants files.
+    // `the photos in the newspaper` is about photos; `photos in the cellar folder` asks for files.
     let the = words.at(start.wrapping_sub(1)) == "the";
     let announced = !bare || clear && !the;
     (follows(words, at, bare) && (announced || follows_closely(words, at, plural))).then_some((at, plural, extensions))
 }
 
-/// Whether what follows is said of mail only: when it came, whom it is to.
+/// Whether the next words apply to mail only: when it was sent, to whom.
 fn follows_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
     let is_name = |at: usize| words.0.get(at).is_some_and(|it| it.text.starts_with(char::is_uppercase));
     dates::bounds(&words.from(at), today).is_some()
@@ -216,9 +216,9 @@ fn follows_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
         || matches!(words.at(at), "to" | "from") && is_name(at + 1)
 }
 
-/// Whether what follows lets a noun be what is looked for: `emails about`, but not `email security`.
+/// Whether the next word lets the noun be the thing searched: `emails about`, but not `email security`.
 fn follows(words: &Words, at: usize, bare: bool) -> bool {
-    /// Behind a noun that nothing announces.
+    /// Words that may follow a noun without an opening.
     const CLOSE: &str = "about with from mentioning containing regarding concerning larger bigger smaller over under above below \
          modified edited saved changed created written updated owned since before after between in inside within older \
          newer i we whose to that last where named called at of on which taken until belonging up";
@@ -231,8 +231,8 @@ fn follows(words: &Words, at: usize, bare: bool) -> bool {
     next.is_empty() || among(CLOSE, next) || !bare && among(MORE, next)
 }
 
-/// What lets a noun with other meanings be what is looked for when nothing announces it: not `the notes of the scale`,
-/// `note that`, `archives in Hull`.
+/// Whether the next word lets an ambiguous noun without an opening be the thing searched. It does not in `the notes
+/// of the scale`, `note that`, `archives in Hull`.
 fn follows_closely(words: &Words, at: usize, plural: bool) -> bool {
     const NOT: &str = "of in on at to with above below under over before after";
     let next = words.at(at);

@@ -1,30 +1,30 @@
-//! Words that name kinds of files, and the extensions that go with them.
+//! Words for file types, and their extensions.
 
 use crate::model::FileKind;
 use crate::planner::words::among;
 
-/// What a noun says of the files that are meant.
+/// A noun for a file type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kind {
-    /// Lower case with the dot.
+    /// Lower case, with the dot.
     pub(super) extensions: Vec<String>,
-    /// Words of the noun.
+    /// Length in words.
     pub(super) length: usize,
-    /// Whether it means files wherever it stands: `the spreadsheet`, but not `the image` or `the notes`.
+    /// Whether it means files in any position: `the spreadsheet`, but not `the image` or `the notes`.
     pub(super) clear: bool,
     pub(super) plural: bool,
 }
 
-/// Where the extensions of a noun come from.
+/// The source of a noun's extensions.
 enum Of {
-    /// Source code of any language.
+    /// Source code in any language.
     Code,
     Only(&'static [&'static str]),
-    /// Images, and PDFs, which is what a scanner gives.
+    /// Images and PDFs, the formats of scanners.
     Scans,
 }
 
-/// Nouns in the singular, whether they are clear, and what they mean. A plural adds `s`.
+/// Singular nouns, whether they are unambiguous, and their extensions. The plural adds `s`.
 const NOUNS: &[(&str, bool, Of)] = &[
     ("pdf", true, Of::Only(&["pdf"])),
     ("spreadsheet", true, Of::Only(SHEETS)),
@@ -75,7 +75,7 @@ const NOUNS: &[(&str, bool, Of)] = &[
     ("subtitle", false, Of::Only(&["srt", "vtt"])),
 ];
 
-// These are what people mean by the words, not how files are read: an `.mhtml` is read as mail, and nobody calls it so.
+// The everyday meaning of the words, not the reader of the file: an `.mhtml` is read as mail, but is not called so.
 const SHEETS: &[&str] = &["xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "csv", "tsv"];
 const SLIDES: &[&str] = &["pptx", "pptm", "ppsx", "ppt", "odp", "key"];
 const MAIL: &[&str] = &["eml", "mbox", "msg", "emlx"];
@@ -87,7 +87,7 @@ const POWERPOINT: &[&str] = &["pptx", "pptm", "ppsx", "ppt"];
 const WORD: &[&str] = &["docx", "docm", "dotx", "doc"];
 const NOTES: &[&str] = &["txt", "text", "md", "markdown", "mdx", "rst", "org", "adoc", "asciidoc"];
 
-/// Programming languages by the names people call them.
+/// Programming languages by common name.
 const LANGUAGES: &[(&str, &[&str])] = &[
     ("bash", &["sh", "bash"]),
     ("c", &["c", "h"]),
@@ -128,13 +128,13 @@ const LANGUAGES: &[(&str, &[&str])] = &[
     ("zig", &["zig"]),
 ];
 
-/// Language names that are words or letters of their own: only `lang:` takes them.
+/// Language names that are also common words or letters: only `lang:` accepts them.
 const AMBIGUOUS: &[&str] = &["c", "r", "go", "js", "ts"];
 
-/// Extensions that are words of their own: `key files` are no slides.
+/// Extensions that are also words: `key files` are not slides.
 const WORDS: &str = "ex fish go key less nim numbers org pages raw swift";
 
-/// What a language's files are called.
+/// Nouns for source files, and whether they are plural.
 const CODE_NOUNS: &[(&str, bool)] = &[
     ("code", true),
     ("source", false),
@@ -155,17 +155,17 @@ pub(super) fn language(name: &str) -> Option<&'static [&'static str]> {
     LANGUAGES.iter().find(|(known, _)| *known == name).map(|(_, extensions)| *extensions)
 }
 
-/// The languages that [`language`] knows.
+/// All names that [`language`] accepts.
 pub(super) fn languages() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().map(|(name, _)| *name)
 }
 
-/// The longest noun for a kind of files at the start of some words.
+/// Parses the longest noun for a file type at the start of `words`.
 pub(super) fn noun(words: &[&str]) -> Option<Kind> {
     code(words).or_else(|| listed(words)).or_else(|| by_extension(words))
 }
 
-/// Says whether only mail has these extensions, with or without the dot.
+/// Whether only mail has these extensions. The dot is optional.
 pub(super) fn is_mail(extensions: &[String]) -> bool {
     !extensions.is_empty() && extensions.iter().all(|it| MAIL.contains(&it.trim_start_matches('.')))
 }
@@ -180,7 +180,7 @@ pub(super) fn images() -> Vec<String> {
     dotted(IMAGES)
 }
 
-/// The extensions of what a scanner gives.
+/// The extensions of scanned documents.
 pub(super) fn scans() -> Vec<String> {
     Of::Scans.extensions()
 }
@@ -195,7 +195,7 @@ impl Of {
     }
 }
 
-/// Those of every language, without repeats; pages are no code.
+/// The extensions of all languages, deduplicated. HTML is not code.
 fn code_extensions() -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for extension in LANGUAGES.iter().filter(|(name, _)| *name != "html").flat_map(|(_, extensions)| dotted(extensions))
@@ -215,12 +215,12 @@ fn listed(words: &[&str]) -> Option<Kind> {
             continue;
         }
         let typed = words[..length].join(" ");
-        // `zip files`, `pdf file`: the noun may be followed by what it says anyway.
+        // `zip files`, `pdf file`: a redundant `file` may follow the noun.
         let plural = typed.strip_suffix('s') == Some(name);
         if typed != *name && !plural {
             continue;
         }
-        // Much of it is mail, too.
+        // `mail` is also a plural.
         let plural = plural || typed == "mail";
         let file = words.get(length).filter(|_| (!plural || typed == "mail") && length == 1);
         let (length, plural, clear) = match file {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn nouns_are_known_in_both_numbers_and_with_what_they_say_anyway() {
+    fn noun_matches_singular_plural_and_redundant_file() {
         for (text, extension, length) in [
             ("pdfs about", ".pdf", 1),
             ("pdf files about", ".pdf", 2),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_kind() {
+    fn other_words_match_no_file_type() {
         for text in ["contracts", "go files", "r code", "c code", "documents", ".pdf", "notebook", "code of", "key", ""]
         {
             assert_eq!(check(text), None, "{text}");

@@ -1,16 +1,17 @@
-//! A question to a plan.
+//! Turns a question into a query plan.
 //!
-//! | field | what the librarian gives |
+//! | field | content |
 //! |---|---|
 //! | `intent` | one of [`crate::model::INTENTS`]: `search` finds passages; `list` and `count` are about the files as such (without `l1_query_text` they are metadata alone); `summarize` wants the gist; `read_evidence` needs L2 |
-//! | `l0_filters` | what the question says of the files, the operators of [`syntax`] over it, the caller's filters over both |
+//! | `l0_filters` | filters in the question, overridden by the operators of [`syntax`], overridden by the caller's filters |
 //! | `l1_query_text` | the meaning: without operators, conditions, `find me`, `what is`; absent only when files are listed |
 //! | `l1_threshold` | only when the question asks for a similarity |
 //! | `requires_l2`, `l2_skills`, `l2_top_k` | signatures, tables, totals, stamps, scans, forms, pictures |
 //!
-//! The rules ([`plan`]) know English; operators work in any language. Quoted words, `+word` and `-word` are no filters of
-//! metadata and have no field: whoever carries the plan out reads them by [`syntax::parse`] from `raw_user_text`, and whether
-//! attachments are asked for by [`asks_for_attachments`]. Nothing here touches the index or a file.
+//! The rules ([`plan`]) know English; operators work in any language. Quoted words, `+word` and `-word` are not
+//! metadata filters and have no field. The executor of the plan parses them from `raw_user_text` with
+//! [`syntax::parse`], and detects requests for attachments with [`asks_for_attachments`]. This module reads neither
+//! the index nor files.
 
 mod attachments;
 mod by_model;
@@ -43,33 +44,33 @@ use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
 use crate::planner::syntax::Syntax;
 use crate::planner::words::Words;
 
-/// Name of these rules in [`QueryPlan::planner_model_id`].
+/// Name of the rules in [`QueryPlan::planner_model_id`].
 pub const PLANNER: &str = "stub-v1";
 
-/// The longest question in bytes. Longer ones are a document, not a question.
+/// Upper limit of a question in bytes. Longer text is a document, not a question.
 pub const MAX_QUESTION_BYTES: usize = 32 << 10;
 
-/// Bytes of a question that is planned in a fraction of a millisecond.
+/// Questions up to this size are planned in a fraction of a millisecond, on the async thread.
 const SHORT: usize = 1 << 10;
 
-/// Files that are looked at in depth unless the plan says otherwise: each can take seconds.
+/// Default number of files read in depth: each can take seconds.
 const L2_TOP_K: u32 = 3;
 
-/// Plans questions with the configured backend: rules, or a model with the rules behind it. Cheap to clone.
+/// Plans questions with the configured backend: rules, or a model with the rules as fallback. Cheap to clone.
 #[derive(Clone)]
 pub struct Librarian {
     llm: Option<LlmClient>,
     privacy: PrivacyMode,
 }
 
-/// A plan, and how it came about.
+/// A plan and the problems of making it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// What is to be carried out.
+    /// The plan to run.
     pub plan: QueryPlan,
-    /// What went wrong on the way to it.
+    /// Problems met while planning.
     pub warnings: Vec<String>,
-    /// Whether the model's server could not be reached or fell silent: whoever asks need not wait for it once more.
+    /// Whether the model's server was unreachable or timed out, so that the caller need not wait for it again.
     pub model_away: bool,
 }
 
@@ -80,7 +81,7 @@ impl Planned {
 }
 
 impl Librarian {
-    /// Makes the librarian that the configuration asks for; nothing is sent yet.
+    /// Opens the planner that the configuration names. Sends nothing.
     ///
     /// # Errors
     /// As [`llm::open`].
@@ -88,16 +89,15 @@ impl Librarian {
         Ok(Librarian { llm: llm::open(config, Task::Reasoning)?, privacy: config.privacy_mode })
     }
 
-    /// Makes a librarian with a model, or with rules alone.
+    /// Makes a planner with a model, or with rules alone.
     pub fn with(llm: Option<LlmClient>, privacy: PrivacyMode) -> Librarian {
         Librarian { llm, privacy }
     }
 
-    /// Plans a question, and says in warnings when the rules had to stand in for the model. A plan that the request brings
-    /// is checked and taken.
+    /// Plans a question. Warns when the rules replaced the model. A plan in the request is validated and used.
     ///
     /// # Errors
-    /// As [`plan`]: only what is wrong with the request. A model that fails is a warning.
+    /// As [`plan`]: only errors of the request. A failing model is a warning.
     pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<Planned> {
         let rules = match request.query.len() {
             0..=SHORT => plan(request, self.privacy, today)?,
@@ -110,21 +110,21 @@ impl Librarian {
     }
 }
 
-/// Says whether a question asks for what is attached to mail: as a condition on words, that is no filter of metadata.
+/// Whether a question asks for mail attachments. This is a condition on words, not a metadata filter.
 pub(crate) fn asks_for_attachments(question: &str) -> bool {
     attachments::find(&Words::new(&syntax::pieces(question).1)).is_some()
 }
 
-/// Says whether only mail has these extensions: a date is when it was sent then, not when its file was written.
+/// Whether only mail has these extensions. The date of mail is when it was sent, not when its file was written.
 pub(crate) fn is_mail(extensions: &[String]) -> bool {
     kinds::is_mail(extensions)
 }
 
-/// Plans a question by rules. `today` is what `yesterday` and `last week` count from.
+/// Plans a question by rules. Relative dates such as `yesterday` and `last week` count from `today`.
 ///
 /// # Errors
-/// The question is empty or longer than [`MAX_QUESTION_BYTES`], an operator in it cannot be understood, or filters
-/// contradict each other; the message names what is wrong.
+/// The question is empty or longer than [`MAX_QUESTION_BYTES`], an operator is invalid, or filters contradict each
+/// other. The message names the part that is wrong.
 pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate) -> Result<QueryPlan> {
     if let Some(given) = &request.plan {
         return bring(request, given.clone());
@@ -136,13 +136,13 @@ pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate
     }
     let reading = rules::read(Words::new(&pieces), today);
     let filters = over(over(reading.filters, operators(&syntax, today)?), request.filters.clone());
-    // Operators alone are a metadata listing, as `ext:pdf`.
+    // Operators alone list files by metadata, as `ext:pdf`.
     let only_operators = pieces.is_empty();
     if only_operators && filters == L0Filters::default() {
-        return Err(Error::invalid("the question says only what must not be found").hint("add what to look for"));
+        return Err(Error::invalid("the question has only exclusions").hint("add what to look for"));
     }
     let listed = only_operators || matches!(reading.intent, "list" | "count");
-    // A question of punctuation alone is still a question.
+    // A question that is only punctuation is searched as typed.
     let text = reading.text.or_else(|| (!listed).then(|| question.to_string()));
     let plan = QueryPlan {
         intent: if only_operators { "list" } else { reading.intent }.into(),
@@ -160,7 +160,7 @@ pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate
     Ok(plan)
 }
 
-/// Takes the plan that a request brings.
+/// Uses the plan in the request.
 fn bring(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
     let filters = over(plan.l0_filters.unwrap_or_default(), request.filters.clone());
     plan.l0_filters = (filters != L0Filters::default()).then_some(filters);
@@ -175,7 +175,7 @@ fn bring(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
     }
 }
 
-/// The question without the blanks around it.
+/// The question without surrounding whitespace.
 fn question(request: &AskRequest) -> Result<&str> {
     let question = request.query.trim();
     if question.is_empty() {
@@ -187,7 +187,7 @@ fn question(request: &AskRequest) -> Result<&str> {
     Ok(question)
 }
 
-/// The operators that are filters of metadata.
+/// The operators that are metadata filters.
 fn operators(syntax: &Syntax, today: NaiveDate) -> Result<L0Filters> {
     let date = |key: &str, value: &Option<String>| {
         let Some(text) = value else { return Ok(None) };
@@ -207,8 +207,8 @@ fn operators(syntax: &Syntax, today: NaiveDate) -> Result<L0Filters> {
     })
 }
 
-/// Filters over others. Both ends of a range belong together: an upper end that was typed does not meet a lower end that
-/// was guessed.
+/// Overrides the filters `below` with those `above`. The two ends of a range are replaced together: a typed upper end
+/// must not meet a guessed lower end.
 fn over(below: L0Filters, above: L0Filters) -> L0Filters {
     let dated = above.modified_after.is_some() || above.modified_before.is_some();
     let sized = above.min_size.is_some() || above.max_size.is_some();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_is_kept_as_it_was_asked() {
+    fn plan_keeps_question_as_typed() {
         let plan = check("  who signed the lease? ").unwrap();
         assert_eq!(plan.l1_query_text.as_deref(), Some("signed the lease"));
         assert_eq!(plan.raw_user_text, "  who signed the lease? ");
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_endless_question_is_refused() {
+    fn empty_or_too_long_question_is_rejected() {
         assert!(check(" \n").is_err());
         assert!(check(&"x".repeat(MAX_QUESTION_BYTES + 1)).is_err());
         assert!(check("-draft").is_err());
     }
 
     #[test]
-    fn an_operator_that_cannot_be_understood_is_refused_by_name() {
+    fn invalid_operator_is_rejected_by_name() {
         for text in ["lang:german", "after:2024-13", "before:soon", "size:5MB", "after:2024 before:2023", "size:2M..1M"]
         {
             let error = check(&format!("x {text}")).unwrap_err();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_filters_win_over_the_questions() {
+    fn caller_filters_override_question_filters() {
         let filters = L0Filters {
             extensions: vec![".md".into()],
             modified_before: Some("2020-01-01".into()),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_the_request_brings_is_checked_and_taken() {
+    fn plan_in_request_is_validated_and_used() {
         let mut given = check("PDFs about rent").unwrap();
         given.planner_model_id = Some("mine".into());
         let filters = L0Filters { owner: Some("ada".into()), ..L0Filters::default() };
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_json() {
+    fn plan_round_trips_through_json() {
         let plan = check("PDFs from 2021 larger than 5 MB with a stamp on the permit").unwrap();
         let json = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<QueryPlan>(&json).unwrap(), plan);
@@ -301,7 +301,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_question_gets_a_valid_plan_or_a_reason(words in proptest::collection::vec(
+        fn random_question_gives_valid_plan_or_error(words in proptest::collection::vec(
             proptest::sample::select(WORDS), 1..12)) {
             if let Ok(plan) = check(&words.join(" ")) {
                 validate(&plan).unwrap();
@@ -311,12 +311,12 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_planned_without_panic(text in "\\PC{0,60}") {
+        fn arbitrary_text_is_planned_without_panic(text in "\\PC{0,60}") {
             let _ = check(&text);
         }
     }
 
-    /// Words that rules take hold of, in any order.
+    /// Words that trigger rules, for random order.
     const WORDS: &[&str] = &[
         "find",
         "all",

@@ -1,7 +1,7 @@
-//! The published questions: what the rules must make of each.
+//! Checks the plans of the rules against the published questions.
 //!
-//! `questions.jsonl` has one question a line with the fields of its plan; fields that are absent must be absent. Those
-//! marked `held_out` were written before the rules.
+//! `questions.jsonl` has one question per line, with the fields of its plan. A field that is absent there must be
+//! absent in the plan. Questions marked `held_out` were written before the rules.
 
 use serde_json::{Map, Value, json};
 
@@ -45,12 +45,12 @@ fn score(split: Option<&str>) -> Score {
 }
 
 #[test]
-fn the_published_questions_get_their_plans() {
+fn published_questions_give_expected_plans() {
     let all = score(None);
     let accuracy = all.right as f64 / all.fields as f64;
     let report = format!("{} of {} fields\n{}", all.right, all.fields, all.failures.join("\n"));
     assert!(all.questions >= 150, "{} questions", all.questions);
     assert!(accuracy >= 0.95, "{report}");
-    // Rules that have become better or worse than this show here, with the fields that fail.
+    // A change of the rules, better or worse, fails here with a list of the differing fields.
     assert!(all.failures.is_empty(), "{report}");
 }

@@ -1,14 +1,14 @@
 //! Quoted parts of a question. Pure.
 //!
-//! Where quotation marks close is looked up once for the whole question: whoever types ten thousand that never close has
-//! each of them looked after to the end otherwise.
+//! The positions of closing quotes are indexed once per question. Searching per opening quote would be quadratic for
+//! a question with ten thousand quotes that never close.
 
-/// Where quotation marks of one question can close, each as the number of bytes from there to the end, so that it holds for
-/// every rest of the question.
+/// Positions of closing quotes, each as the number of bytes up to the end of the question, so that they hold for
+/// every suffix of it.
 pub(super) struct Quotes {
     straight: Vec<usize>,
     curly: Vec<usize>,
-    /// The letters and digits: without one of them nothing is quoted.
+    /// Letters and digits: a quotation must contain at least one.
     letters: Vec<usize>,
 }
 
@@ -33,8 +33,8 @@ impl Quotes {
         quotes
     }
 
-    /// A quoted text at the start of a rest of the question: the closing quote ends a word, and something stands between.
-    /// Returns the text and the length with its quotes and the punctuation behind them.
+    /// Parses a quotation at the start of `text`, a suffix of the question. The closing quote must end a word.
+    /// Returns the quoted text and the length in bytes with quotes and trailing punctuation.
     pub(super) fn quoted(&self, text: &str) -> Option<(String, usize)> {
         let mark = text.chars().next()?;
         let (close, all) = match mark {
@@ -54,13 +54,13 @@ impl Quotes {
     }
 }
 
-/// The first of some places at or after `from` in a rest of the question.
+/// The first of `places` at or after `from` in `text`, a suffix of the question.
 fn next(places: &[usize], text: &str, from: usize) -> Option<usize> {
     let left = text.len() - from;
     places.get(places.partition_point(|it| *it > left)).map(|it| text.len() - it)
 }
 
-/// What is quoted, without the backslashes before quotes in it, and with single blanks.
+/// The quoted text with escaped quotes unescaped and whitespace collapsed.
 fn plain(quoted: &str) -> String {
     let (mut value, mut escaped) = (String::new(), false);
     for character in quoted.chars() {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotation_ends_where_its_own_mark_ends_a_word() {
+    fn quotation_ends_at_matching_mark_at_word_end() {
         check("\"a  b\", c", Some(("a b", 7)));
         check(r#""a \"b\" \c" d"#, Some((r#"a "b" \c"#, 12)));
         check("\u{201c}a \"b\u{201d}?", Some(("a \"b", 11)));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_marks_that_never_close_or_close_within_a_word_are_looked_after_once() {
+    fn many_unclosed_quotes_parse_in_linear_time() {
         let many = "\u{201c}a ".repeat(100_000);
         let begun = std::time::Instant::now();
         for text in [many.clone(), format!("{many}\u{201d}x")] {

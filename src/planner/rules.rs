@@ -1,8 +1,8 @@
-//! The rules: what kind of question, which files, which meaning. Pure.
+//! The English rules: intent, filters and search text of a question. Pure.
 //!
-//! A wrong filter loses the answer and a missing one only lets other files compete, so a rule fires on clear words and
-//! otherwise leaves the question as it is. A kind of files counts where the question names what it looks for (`find
-//! PDFs about ...`) or where it looks (`in the spreadsheet`), not where it is the subject (`email security`).
+//! A wrong filter loses the answer, and a missing one only lets other files compete. So a rule matches clear words
+//! only. A file type becomes a filter where it is the thing searched (`find PDFs about ...`) or the place (`in the
+//! spreadsheet`), not where it is the subject (`email security`).
 
 use chrono::NaiveDate;
 
@@ -11,12 +11,12 @@ use crate::planner::head::{Head, Opening, POLITE, head};
 use crate::planner::words::{Words, among};
 use crate::planner::{attachments, conditions, evidence, kinds};
 
-/// What the rules made of a question, operators aside.
+/// The result of the rules, without operators.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     pub(super) intent: &'static str,
     pub(super) filters: L0Filters,
-    /// The meaning that is left; none when files are only listed.
+    /// The text to search for; `None` when files are only listed.
     pub(super) text: Option<String>,
     pub(super) threshold: Option<f64>,
     pub(super) skills: Vec<String>,
@@ -38,7 +38,7 @@ const QUESTION_WORDS: &[&str] = &[
     "how often",
 ];
 const AUXILIARIES: &str = "is are was were do does did can could should must will would has have had";
-/// Between a noun for files and what they are about.
+/// Words between a noun for files and their topic.
 const CONNECTORS: &[&str] = &[
     "about",
     "on",
@@ -78,7 +78,7 @@ const CONNECTORS: &[&str] = &[
     "deal with",
     "dealing with",
 ];
-/// What may end a question about files, and says nothing of them.
+/// Phrases at the end of a question about files that carry no meaning.
 const TAILS: &[&str] =
     &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
 const FILLERS: &[&str] = &[
@@ -98,7 +98,7 @@ const FILLERS: &[&str] = &[
 ];
 const ARTICLES: &str = "the a an";
 
-/// Reads a question.
+/// Applies the rules to a question.
 pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
     let mut filters = L0Filters::default();
     let mut head = head(&words, today, &mut filters);
@@ -117,19 +117,19 @@ pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
     let text = meaning(&words, &head, &filters.extensions);
     let intent = intent(&head, text.as_deref(), &skills);
     let listed = matches!(intent, "list" | "count");
-    // A list of files is metadata: nothing is read for it.
+    // A list of files is metadata only: no file is read.
     let skills = if listed { Vec::new() } else { skills };
-    // Without the conditions nothing is left to look for: they are looked for as well.
+    // If only conditions remain, search for their words as well.
     let all = || Some(everything(&words, head.open_end)).filter(|it| !it.is_empty());
     let text = if listed { text } else { text.or_else(all) };
     Reading { intent, filters, text, threshold, skills }
 }
 
-/// What is attached is asked of the mail that it came with.
+/// A question for an attachment is answered by its mail: makes mail the file type.
 fn ask_for_mail(head: &mut Head, span: attachments::Span) {
     head.extensions = kinds::mail();
     if span.names_mail {
-        // The file that is looked for is the mail, also where its attachment is asked for first.
+        // The file to find is the mail, even if the question names its attachment first.
         *head = Head { opening: Opening::Find, extensions: kinds::mail(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }
@@ -149,7 +149,7 @@ fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
     }
 }
 
-/// The kind of files that a question looks into without naming them first: `in the spreadsheet`, `does the PDF mention`.
+/// The file type that a question names as its place: `in the spreadsheet`, `does the PDF mention`.
 fn place(words: &Words) -> Vec<String> {
     for at in 1..words.len() {
         let determiner = matches!(words.at(at - 1), "the" | "my" | "our" | "all" | "these" | "those" | "any");
@@ -209,7 +209,7 @@ fn share(text: &str) -> Option<f64> {
     (0.0..=1.0).contains(&value).then_some(value)
 }
 
-/// What is left once opening, nouns for files and conditions are gone; none when nothing is.
+/// The text left without opening, nouns for files and conditions; `None` if empty.
 fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> {
     let mut rest = words.clone();
     let opened = head.opening != Opening::None && head.opening != Opening::Which && head.opening != Opening::Count;
@@ -240,7 +240,7 @@ fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> 
     while among(ARTICLES, left.at(start)) {
         start += 1;
     }
-    // It has become a filter.
+    // `scanned` has become a filter.
     if left.at(start) == "scanned" && extensions == kinds::scans() {
         start += 1;
     }
@@ -254,12 +254,12 @@ fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> 
     }
     let text: Vec<&str> = left.0[start.min(end)..end].iter().map(|it| it.text.as_str()).collect();
     let text = tidy(&text.join(" "));
-    // What was stripped was all there was: `why`, `what is the`.
+    // Nothing but stripped words, such as `why` or `what is the`: keep the question.
     let text = if text.is_empty() && head.noun.is_none() { everything(words, 0) } else { text };
     Some(text).filter(|it| !it.is_empty())
 }
 
-/// The question from a word on, conditions included.
+/// The question from word `start` on, conditions included.
 fn everything(words: &Words, start: usize) -> String {
     tidy(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
 }

@@ -1,9 +1,9 @@
-//! Sizes as people write them. Pure.
+//! Sizes in English text. Pure.
 
 use crate::units::{size, unit_bytes};
 
-/// A size in running text: `5 MB`, `5MB`, and `5` where `unit` is known from elsewhere. A unit is needed, and a single
-/// letter is none: `over 5 m` is a length.
+/// Parses a size: `5 MB`, `5MB`, or `5` with a given `unit`. A unit of one letter does not count: `over 5 m` is a
+/// length.
 pub(super) fn spoken(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)> {
     let first = &with_point(words.first()?);
     let end = first.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(first.len());
@@ -22,7 +22,7 @@ pub(super) fn spoken(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)>
     size(&format!("{number}{unit}")).map(|it| (it, length))
 }
 
-/// `1,5` is `1.5`, and `1,500` is `1500`.
+/// `1,5` -> `1.5`, `1,500` -> `1500`.
 fn with_point(text: &str) -> String {
     let Some((before, after)) = text.split_once(',') else { return text.to_string() };
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_in_running_text_has_a_unit() {
+    fn size_in_text_needs_unit() {
         assert_eq!(spoken(&["5", "mb", "of"], None), Some((5 << 20, 2)));
         assert_eq!(spoken(&["5mb"], None), Some((5 << 20, 1)));
         assert_eq!(spoken(&["1,5", "mb"], None), Some((3 << 19, 2)));

@@ -1,10 +1,10 @@
-//! The operators that work in any question. Pure.
+//! Search operators, accepted in any question. Pure.
 //!
 //! | operator | meaning |
 //! |---|---|
-//! | `"exact phrase"` | these words stand together; `\"` is a quote in it |
-//! | `+word`, `+"a phrase"` | must stand in the file |
-//! | `-word`, `-"a phrase"` | must not stand in the file |
+//! | `"exact phrase"` | these words stand together; `\"` is a literal quote |
+//! | `+word`, `+"a phrase"` | must occur in the file |
+//! | `-word`, `-"a phrase"` | must not occur in the file |
 //! | `ext:pdf`, `ext:pdf,md` | extension |
 //! | `name:budget`, `name:*.xlsx` | file name: part of it, or a glob |
 //! | `path:contracts`, `path:a/**/b` | path below the root: part of it, or a glob |
@@ -13,23 +13,23 @@
 //! | `size:>5MB`, `size:<10k`, `size:1MB..2MB` | bytes in units of 1024, bounds included |
 //! | `owner:anna` | user name or number |
 //!
-//! An operator that stands twice widens (`ext:pdf ext:md`), different ones narrow. Values with blanks are quoted. Not
-//! syntax: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a lone `-`, options (`--flag`), addresses
-//! (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
+//! Repeating an operator widens (`ext:pdf ext:md`), different operators narrow. Values with blanks are quoted. Not
+//! syntax: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a lone `-`, options (`--flag`),
+//! addresses (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
 
 use crate::error::Error;
 use crate::planner::kinds;
 use crate::planner::quotes::Quotes;
 use crate::units;
 
-/// What the operators of a question say.
+/// The operators of a question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Syntax {
-    /// Quoted runs of words, as typed.
+    /// Quoted phrases, as typed.
     pub phrases: Vec<String>,
-    /// What must stand in the file: words, and phrases with their blanks.
+    /// Words and phrases that must occur in the file.
     pub must: Vec<String>,
-    /// What must not.
+    /// Words and phrases that must not occur in the file.
     pub must_not: Vec<String>,
     /// Parts or globs of file names.
     pub names: Vec<String>,
@@ -37,9 +37,9 @@ pub struct Syntax {
     pub paths: Vec<String>,
     /// Programming languages, as listed in `librarian::kinds`.
     pub langs: Vec<String>,
-    /// Lower case with the dot; those of `langs` are not among them.
+    /// Lower case, with the dot; excludes the extensions of `langs`.
     pub extensions: Vec<String>,
-    /// As typed: a date or a time ago.
+    /// As typed: a date or an age such as `7d`.
     pub after: Option<String>,
     /// As typed.
     pub before: Option<String>,
@@ -51,28 +51,28 @@ pub struct Syntax {
     pub owner: Option<String>,
     /// The question without operators; the words of `phrases` and `must` stay in their places.
     pub rest: String,
-    /// Operators whose value cannot be understood. The librarian refuses the question with the first of them.
+    /// Operators with an invalid value. The planner rejects the question with the first of them.
     pub problems: Vec<Error>,
 }
 
-/// A stretch of a question.
+/// A part of a question: one word or one quotation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
     pub(super) text: String,
-    /// Quoted: words to look for, whatever they say.
+    /// Quoted: searched literally, never matched by rules.
     pub(super) literal: bool,
 }
 
 const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];
 
-/// Reads the operators of a question. Never fails: see [`Syntax::problems`].
+/// Parses the operators of a question. Never fails: see [`Syntax::problems`].
 pub fn parse(text: &str) -> Syntax {
     let (mut syntax, pieces) = pieces(text);
     syntax.rest = pieces.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
     syntax
 }
 
-/// The operators, and the rest with its quoted parts marked.
+/// Splits a question into operators and the remaining pieces.
 pub(super) fn pieces(text: &str) -> (Syntax, Vec<Piece>) {
     let (mut syntax, mut pieces) = (Syntax::default(), Vec::new());
     let quotes = Quotes::of(text);
@@ -84,7 +84,7 @@ pub(super) fn pieces(text: &str) -> (Syntax, Vec<Piece>) {
     (syntax, pieces)
 }
 
-/// Takes one token off the start of `text`; returns its length in bytes.
+/// Parses one token at the start of `text`; returns its length in bytes.
 fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
     if let Some((phrase, length)) = quotes.quoted(text) {
         pieces.push(Piece { text: phrase.clone(), literal: true });
@@ -117,7 +117,7 @@ fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piec
         };
         if negated == 1 && !value.is_empty() {
             syntax.problems.push(
-                Error::invalid(format!("`-{key}:{value}` cannot be left out: only words can"))
+                Error::invalid(format!("`-{key}:{value}` is not supported: only words can be excluded"))
                     .hint(format!("write `-word`, or name what you want: `{key}:...`")),
             );
             return start + length;
@@ -131,7 +131,7 @@ fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piec
     word.len()
 }
 
-/// A word or phrase after `+` or `-`: it begins with a letter, and is nothing that has a meaning of its own.
+/// A word or phrase after `+` or `-`. A word begins with a letter and has no special characters.
 fn signed(text: &str, quotes: &Quotes) -> Option<(String, usize)> {
     if let Some(found) = quotes.quoted(text) {
         return Some(found);
@@ -143,13 +143,13 @@ fn signed(text: &str, quotes: &Quotes) -> Option<(String, usize)> {
     fits.then(|| (value.to_string(), word.len()))
 }
 
-/// Without the punctuation of the sentence around it.
+/// The word without trailing punctuation.
 fn closed(word: &str) -> &str {
     word.trim_end_matches([',', ';', '?', '!', ')', '.', '"'])
 }
 
 impl Syntax {
-    /// Takes the value of an operator.
+    /// Stores the value of an operator.
     fn take(&mut self, key: &str, value: &str) {
         let outcome = match key {
             "ext" => self.take_extensions(value),
@@ -194,8 +194,8 @@ impl Syntax {
             return Ok(());
         }
         let known = kinds::languages().collect::<Vec<_>>().join(", ");
-        Err(Error::invalid(format!("`lang:{value}` is no programming language that vic knows"))
-            .hint(format!("the language of a text is not known; programming languages are: {known}")))
+        Err(Error::invalid(format!("`lang:{value}` is not a known programming language"))
+            .hint(format!("texts have no known language; programming languages are: {known}")))
     }
 
     fn take_size(&mut self, value: &str) -> Result<(), Error> {
@@ -221,7 +221,7 @@ impl Syntax {
         Ok(())
     }
 
-    /// The extensions of `extensions` and `langs` together, in order, without repeats.
+    /// The extensions of `extensions` and `langs` in order, deduplicated.
     pub fn all_extensions(&self) -> Vec<String> {
         let mut all = self.extensions.clone();
         for language in &self.langs {
@@ -232,7 +232,7 @@ impl Syntax {
         all
     }
 
-    /// `path:` and `name:` as one glob over the path below the root.
+    /// `path:` and `name:` as one glob on the path below the root.
     pub fn path_glob(&self) -> Option<String> {
         let paths: Vec<String> = self.paths.iter().filter(|it| !it.is_empty()).map(|it| part(it)).collect();
         let names: Vec<String> = self.names.iter().map(|it| part(it)).collect();
@@ -253,7 +253,7 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// A glob as it is, anything else as a part of a name.
+/// A glob unchanged; other text as a substring match.
 fn part(text: &str) -> String {
     if is_glob(text) { text.to_string() } else { format!("*{text}*") }
 }
@@ -269,7 +269,7 @@ fn any_of(globs: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// What the operators say, in one line.
+    /// Compares the parsed operators.
     fn check(text: &str, expected: Syntax) {
         assert_eq!(parse(text), expected, "{text}");
     }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_is_taken_out_of_the_question() {
+    fn operators_are_removed_from_question() {
         check(
             "\"drift compensation\" gauges +wind -draft ext:.PDF,md path:Papers/2025 name:*.tex after:2024-03 before:7d \
              size:1MB..2MB owner:anna lang:rust",
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_may_hold_quotes_and_belong_to_operators() {
+    fn quotes_nest_and_belong_to_operators() {
         let phrases = list(&["he said \"no\" twice"]);
         check(r#""he said \"no\"  twice"?"#, Syntax { rest: phrases[0].clone(), phrases, ..Syntax::default() });
         let rest = "x".to_string();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_syntax_stays_in_the_question() {
+    fn text_like_syntax_stays_in_question() {
         for text in [
             "e-mail about C++ at -5 degrees",
             "a - b + c",
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_understood_is_named_with_its_cure() {
+    fn invalid_value_is_named_with_hint() {
         for text in ["lang:german", "size:5MB", "size:>x", "ext:a/b", "-ext:pdf", "lang:klingon"] {
             let problems = parse(text).problems;
             assert_eq!(problems.len(), 1, "{text}");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_names_become_one_glob_that_matches_what_they_say() {
+    fn paths_and_names_become_one_glob() {
         for (text, path, matches) in [
             ("name:budget", "Finance/my-budget-2025.xlsx", true),
             ("name:budget", "budget/other.xlsx", false),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_is_read_without_panic() {
+    fn arbitrary_text_is_parsed_without_panic() {
         for text in
             ["", "\"", "-", "+", "\\", "ext:", "-\"", "\u{201c}", "ü:ü", "-ü\"ü\"", "size:\"", "\"\\", "+\"\\\"\""]
         {

@@ -1,7 +1,7 @@
-//! Questions made of templates, with the plans that the rules make of them: lines to train a planner on. Pure.
+//! Training data for a planner: questions from templates, with the plans of the rules. Pure.
 //!
-//! A line is `{"question": "...", "plan": {...}}`, where the plan has the fields of [`QueryPlan`]. The same count, seed
-//! and day give the same lines.
+//! A line is `{"question": "...", "plan": {...}}`, where the plan has the fields of [`QueryPlan`]. The same count,
+//! seed and day give the same lines.
 
 use std::collections::HashSet;
 
@@ -17,14 +17,14 @@ use crate::planner::plan;
 pub struct Example {
     /// As a user would type it.
     pub question: String,
-    /// What is to be made of it.
+    /// The plan of the rules.
     pub plan: QueryPlan,
 }
 
-/// Tries for a question that was not made yet before the templates count as used up.
+/// Duplicate questions in a row after which the templates count as exhausted.
 const MOST_REPEATS: usize = 1_000;
 
-/// `{slot}` is filled with one of [`SLOTS`].
+/// Each `{slot}` is replaced by one of its [`SLOTS`].
 const TEMPLATES: &[&str] = &[
     "{find} {kinds} about {topic}",
     "{find} {kinds} about {topic} {where}",
@@ -135,10 +135,10 @@ const SLOTS: &[(&str, &[&str])] = &[
     ("lang", &["rust", "python", "java", "kotlin", "ruby"]),
 ];
 
-/// Makes `count` different examples, or as many as the templates give.
+/// Makes `count` distinct examples, or as many as the templates yield.
 ///
 /// # Errors
-/// None in practice: every template makes a question that the rules can plan.
+/// None in practice: the rules can plan every template.
 pub fn synthetic_plans(count: usize, seed: u64, today: NaiveDate) -> Result<Vec<Example>> {
     let mut random = Random(seed);
     let (mut seen, mut examples, mut repeats) = (HashSet::new(), Vec::new(), 0);
@@ -156,7 +156,7 @@ pub fn synthetic_plans(count: usize, seed: u64, today: NaiveDate) -> Result<Vec<
     Ok(examples)
 }
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// Deterministic pseudorandom numbers (SplitMix64).
 #[derive(Clone)]
 struct Random(u64);
 
@@ -173,7 +173,7 @@ impl Random {
         list[(self.next() % list.len() as u64) as usize]
     }
 
-    /// Fills the slots of a template, and those in what fills them.
+    /// Fills the slots of a template, recursively.
     fn fill(&mut self, template: &str) -> String {
         let Some((before, rest)) = template.split_once('{') else { return template.to_string() };
         let (slot, after) = rest.split_once('}').unwrap_or((rest, ""));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_many_different_and_valid() {
+    fn examples_are_distinct_varied_and_valid() {
         let examples = check(3_000, 1);
         assert_eq!(examples.len(), 3_000);
         for example in &examples {
@@ -206,7 +206,7 @@ mod tests {
             assert!(!example.question.contains(['{', '}']), "{}", example.question);
         }
         let share = |test: fn(&QueryPlan) -> bool| examples.iter().filter(|it| test(&it.plan)).count();
-        // Planners must see all sorts, questions without a filter included.
+        // A planner must see all cases, including questions without a filter.
         assert!(share(|it| it.l0_filters.is_none()) > 300);
         assert!(share(|it| it.l0_filters.is_some()) > 1_000);
         assert!(share(|it| it.requires_l2) > 200);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_lines() {
+    fn same_seed_gives_same_examples() {
         assert_eq!(check(50, 7), check(50, 7));
         assert_ne!(check(50, 7), check(50, 8));
     }

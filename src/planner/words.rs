@@ -1,9 +1,9 @@
-//! A question as words that rules can look at, each marked once a rule has used it. Pure.
+//! A question as a list of words, each marked once a rule has used it. Pure.
 
 use crate::planner::syntax::Piece;
 
-/// Words that a rule looks at from one on: those of two dates and what joins them are half as many. All that follow, for
-/// each word, would be a hundred million of a long question.
+/// Lookahead of a rule in words; two dates with their conjunction need half of it. An unbounded lookahead would cost a
+/// hundred million steps for a long question.
 const AHEAD: usize = 24;
 
 /// A word of a question.
@@ -11,9 +11,9 @@ const AHEAD: usize = 24;
 pub(super) struct Word {
     /// As typed, punctuation included.
     pub(super) text: String,
-    /// Lower case without the punctuation around it; empty in quoted text, so that no rule takes hold of it.
+    /// Lower case without surrounding punctuation. Empty in quoted text, so that no rule matches it.
     pub(super) bare: String,
-    /// Whether a rule has made a filter of it, so that it is no part of the meaning.
+    /// Whether a rule turned it into a filter. Used words are not part of the search text.
     pub(super) used: bool,
 }
 
@@ -35,17 +35,17 @@ impl Words {
         self.0.len()
     }
 
-    /// The bare word, empty beyond the ends.
+    /// The bare word, or an empty string out of bounds.
     pub(super) fn at(&self, index: usize) -> &str {
         self.0.get(index).map_or("", |it| it.bare.as_str())
     }
 
-    /// The bare words from there on, as many as a rule can look at.
+    /// The bare words from `index` on, up to the lookahead limit.
     pub(super) fn from(&self, index: usize) -> Vec<&str> {
         self.0.iter().skip(index).take(AHEAD).map(|it| it.bare.as_str()).collect()
     }
 
-    /// Whether a phrase, its words separated by single blanks, stands there; returns its length.
+    /// Returns the length of `phrase` if it stands at `index`. Single blanks separate its words.
     pub(super) fn phrase(&self, index: usize, phrase: &str) -> Option<usize> {
         let mut length = 0;
         for word in phrase.split(' ') {
@@ -57,12 +57,12 @@ impl Words {
         Some(length)
     }
 
-    /// The length of the longest of some phrases that stands there.
+    /// The length of the longest of `phrases` that stands at `index`.
     pub(super) fn longest(&self, index: usize, phrases: &[&str]) -> Option<usize> {
         phrases.iter().filter_map(|it| self.phrase(index, it)).max()
     }
 
-    /// Whether any of some phrases stands anywhere.
+    /// Whether any of `phrases` occurs in the question.
     pub(super) fn any(&self, phrases: &[&str]) -> bool {
         (0..self.len()).any(|index| self.longest(index, phrases).is_some())
     }
@@ -75,14 +75,14 @@ impl Words {
         self.0[start..end].iter_mut().for_each(|it| it.used = true);
     }
 
-    /// Whether what stands behind the preposition there is said of files: `over 5 MB`, `before 2020`, `in the x folder`.
+    /// Whether the words after the preposition describe files: `over 5 MB`, `before 2020`, `in the x folder`.
     pub(super) fn is_condition(&self, index: usize) -> bool {
         let folder = (2..6).any(|it| matches!(self.at(index + it), "folder" | "directory"));
         self.at(index + 1).starts_with(|it: char| it.is_ascii_digit()) || folder
     }
 }
 
-/// Whether a word is one of a list that is written with blanks between; no word is in no list.
+/// Whether a blank-separated list contains a word. An empty word is never in it.
 pub(super) fn among(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }
@@ -99,7 +99,7 @@ mod tests {
     use crate::planner::syntax;
 
     #[test]
-    fn punctuation_goes_and_paths_and_quoted_words_stay() {
+    fn punctuation_is_stripped_paths_and_quotes_are_kept() {
         let words = Words::new(&syntax::pieces("(Where's) ~/notes/a.md, \"Who Signed\"?").1);
         let bare: Vec<&str> = words.0.iter().map(|it| it.bare.as_str()).collect();
         assert_eq!(bare, ["where's", "~/notes/a.md", "", ""]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_given_the_next_words_however_many_follow() {
+    fn lookahead_is_bounded_for_long_question() {
         let words = Words::new(&syntax::pieces(&"word ".repeat(6_000)).1);
         assert_eq!((words.from(0).len(), words.from(5_999).len(), words.from(6_001).len()), (AHEAD, 1, 0));
     }

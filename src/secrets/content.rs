@@ -1,8 +1,8 @@
-//! Keys, tokens and numbers in texts, by how they look.
+//! Detects keys, tokens and numbers in texts by their form.
 //!
-//! Only what is made to be told apart: formats with a prefix or a checksum, private keys between their marks, and
-//! random-looking values behind a word like `api_key`. Hashes, identifiers and base64 of anything else stay. Private keys are
-//! looked for here, the others in `tokens`, `values` and `numbers`.
+//! Only forms made to be recognised: formats with a prefix or a checksum, private keys between their markers, and
+//! random-looking values after a word such as `api_key`. Hashes, identifiers and other base64 are kept. This file
+//! detects private keys; `tokens`, `values` and `numbers` detect the rest.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use crate::secrets::numbers::numbers;
 use crate::secrets::tokens::TOKENS;
 use crate::secrets::values::{ends_with_name, told, value_of};
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub const MARK: &str = "[redacted]";
 
-/// Changes whenever something else is blacked out: what was read before is read again then.
+/// Version of the redaction rules. Change it with the rules, so that files are indexed again.
 pub const RULES: &str = "5";
 
-/// A private key is not longer: 16,384 bits of RSA take 13 KiB.
+/// Upper limit of a private key: 16,384 bits of RSA take 13 KiB.
 pub(super) const MOST_KEY_BYTES: usize = 32 << 10;
 
-/// What one begins and ends with, before its kind.
+/// Marker before the kind of a key.
 pub(super) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 
-/// Makes one of several patterns.
+/// Compiles alternatives to one pattern.
 pub(super) fn regex(alternatives: &[&str]) -> Regex {
     Regex::new(&alternatives.join("|")).expect("the patterns are constants")
 }
 
-/// Blacks out secrets in the texts of one document, in order: a private key may begin in one and end in another, and a
-/// value stand in the paragraph below its name.
+/// Redacts the texts of one document, in order. A private key may span texts, and a value may stand in the paragraph
+/// after its name.
 #[derive(Clone, Debug)]
 pub struct Censor {
     redaction: Redaction,
@@ -43,22 +43,22 @@ pub struct Censor {
 }
 
 impl Censor {
-    /// Makes one for a new document.
+    /// Makes a censor for a new document.
     pub fn new(redaction: Redaction) -> Censor {
         Censor { redaction, in_key: false, named: false, found: 0 }
     }
 
-    /// Returns how many places were blacked out so far.
+    /// Returns the number of redactions so far.
     pub fn found(&self) -> u32 {
         self.found
     }
 
-    /// Returns the next text without its secrets: borrowed when there is none.
+    /// Redacts the next text; borrowed if it has no secrets.
     pub fn clean<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         self.clean_knowing(text, Vec::new())
     }
 
-    /// As [`Censor::clean`], of a text of which it is known already that these places are secret.
+    /// As [`Censor::clean`], with secret ranges that are known already.
     pub(super) fn clean_knowing<'t>(&mut self, text: &'t str, known: Vec<Range<usize>>) -> Cow<'t, str> {
         match self.places_beside(text, known) {
             places if places.is_empty() => Cow::Borrowed(text),
@@ -66,7 +66,7 @@ impl Censor {
         }
     }
 
-    /// Returns where the secrets of the next text stand, in order.
+    /// Returns the ranges of secrets in the next text, in order.
     pub fn places(&mut self, text: &str) -> Vec<Range<usize>> {
         self.places_beside(text, Vec::new())
     }
@@ -84,13 +84,13 @@ impl Censor {
         places
     }
 
-    /// Finds the value at the beginning of a text whose name is the last word of the text before.
+    /// Finds a value at the start of a text if the previous text ended with its name.
     fn leading(&mut self, text: &str) -> Option<Range<usize>> {
         let named = std::mem::replace(&mut self.named, ends_with_name(text));
         if named { value_of(text) } else { None }
     }
 
-    /// Finds private keys, also one that goes on from the text before or into the next.
+    /// Finds private keys, including parts of keys that span texts.
     fn keys(&mut self, text: &str) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         let mut at = 0;
@@ -111,7 +111,7 @@ impl Censor {
     }
 }
 
-/// Returns the private key that a mark begins; None where it begins something else.
+/// Returns the private key with its marker at `begin`; `None` for other markers.
 pub(super) fn key_from(text: &str, begin: usize) -> Option<Range<usize>> {
     let at = begin + BEGIN.len();
     let label = text[at..].split("-----").next().unwrap_or_default();
@@ -121,8 +121,8 @@ pub(super) fn key_from(text: &str, begin: usize) -> Option<Range<usize>> {
     Some(begin..key_end(text, at + label.len() + 5.min(text.len() - at - label.len())))
 }
 
-/// Returns where a private key ends of which the text holds a part from `start` on: behind its mark, or with the last
-/// line that looks like a part of one.
+/// Returns the end of a private key that continues from `start`: after its end marker, or after the last line that can
+/// belong to a key.
 fn key_end(text: &str, start: usize) -> usize {
     let limit = text.floor_char_boundary((start + MOST_KEY_BYTES).min(text.len()));
     if let Some(place) = text[start..limit].find(END) {
@@ -140,21 +140,21 @@ fn key_end(text: &str, start: usize) -> usize {
     end
 }
 
-/// Says whether a line may stand inside a private key: base64, a header, or nothing.
+/// Whether a line can be part of a private key: base64, a header, or empty.
 fn is_of_key(line: &str) -> bool {
     let base64 = line.bytes().all(|it| it.is_ascii_alphanumeric() || b"+/=\\".contains(&it));
     let header = line.split_once(": ").is_some_and(|(name, _)| name.len() < 32 && !name.contains(' '));
     base64 || header
 }
 
-/// Finds secrets that stand in one text, private keys aside: what they are told by, and in it what is secret.
+/// Finds secrets within one text, except private keys: the range with its context, and the secret in it.
 pub(super) fn wholes(text: &str, redaction: Redaction) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
     let tokens = TOKENS.find_iter(text).map(|it| (it.range(), it.range()));
     let numbers = (redaction == Redaction::All).then(|| numbers(text).map(|it| (it.clone(), it)));
     tokens.chain(told(text)).chain(numbers.into_iter().flatten())
 }
 
-/// Sorts places, and makes one of those that touch.
+/// Sorts ranges and merges those that touch.
 pub(super) fn merged(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|it| it.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
@@ -173,7 +173,7 @@ fn without(text: &str, places: &[Range<usize>]) -> String {
     for place in places {
         cleaned.push_str(&text[at..place.start]);
         cleaned.push_str(MARK);
-        // A key that ends with its line takes the line end along, which belongs to the text.
+        // A key that ends with its line must not consume the line end.
         if text[place.clone()].ends_with('\n') {
             cleaned.push('\n');
         }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_goes_with_its_marks() {
+    fn private_key_is_redacted_with_markers() {
         let key =
             "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow+/=\nAAAA\n-----END RSA PRIVATE KEY-----";
         keys(&format!("before\n{key}\nafter"), "before\n[redacted]\nafter");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_is_followed_from_one_text_to_the_next() {
+    fn private_key_is_redacted_across_texts() {
         let mut censor = Censor::new(Redaction::Keys);
         assert_eq!(censor.clean("note\n-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn"), "note\n[redacted]");
         assert_eq!(censor.clean("NzaC1rZXk="), "[redacted]");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_below_the_text_that_ends_with_its_name() {
+    fn value_after_text_ending_with_name_is_redacted() {
         let mut censor = Censor::new(Redaction::Keys);
         for (text, cleaned) in [
             ("Your API_KEY:", "Your API_KEY:"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_only_mentioned_does_not_swallow_the_text() {
+    fn mentioned_key_marker_does_not_redact_text() {
         let mut censor = Censor::new(Redaction::Keys);
         let text = "A file that begins with -----BEGIN PRIVATE KEY----- is a key. Do not send it.";
         assert_eq!(censor.clean(text), "A file that begins with [redacted] is a key. Do not send it.");
@@ -245,7 +245,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_cleaned_without_a_panic(texts in proptest::collection::vec("(-----BEGIN |PRIVATE KEY|-----|-----END |[a-z0-9é\\n ]{0,5}){0,8}", 0..4)) {
+        fn arbitrary_texts_are_redacted_without_panic(texts in proptest::collection::vec("(-----BEGIN |PRIVATE KEY|-----|-----END |[a-z0-9é\\n ]{0,5}){0,8}", 0..4)) {
             let mut censor = Censor::new(Redaction::All);
             for text in &texts {
                 censor.clean(text);

@@ -1,4 +1,4 @@
-//! Where a text may be cut: not within a secret, whose halves nobody would know again.
+//! Safe split points: a text must not be split within a secret, because the halves would not be recognised.
 
 use std::ops::Range;
 
@@ -6,18 +6,17 @@ use crate::model::Redaction;
 use crate::secrets::content::{BEGIN, MOST_KEY_BYTES, key_from, merged, wholes};
 use crate::secrets::values::MOST_VALUE_BYTES;
 
-/// What is looked at on both sides of a cut: more than a token takes, or a name and its value.
+/// Context in bytes on both sides of a cut: more than a token, or a name and its value.
 const AROUND: usize = 8 << 10;
-/// The same where the cut is at white space, which no token holds: before it groups of digits or a name, behind it a value
-/// too.
+/// Context for a cut at whitespace, which no token contains: digit groups or a name before it, and a value after it.
 const BEFORE_SPACE: usize = 1 << 10;
 const BEHIND_SPACE: usize = MOST_VALUE_BYTES + BEFORE_SPACE;
-/// The longest secret: a private key between its marks, with room for its kind.
+/// Length of the longest secret: a private key with its markers and kind.
 pub const LONGEST: usize = MOST_KEY_BYTES + 256;
 
-/// Returns what must not be cut at a byte of a text: a secret with the word that tells it. None where a cut is no harm.
+/// Returns the range around `at` that must not be split: a secret with the word before it. `None` if a split is safe.
 ///
-/// What of it the owner wants blacked out is not asked: a few bytes more or less in a piece are nothing to anybody.
+/// Ignores the redaction setting: a few bytes more or less per piece do not matter.
 pub fn whole_at(text: &str, at: usize) -> Option<Range<usize>> {
     let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
     let (before, behind) = if spaced { (BEFORE_SPACE, BEHIND_SPACE) } else { (AROUND, AROUND) };
@@ -28,7 +27,7 @@ pub fn whole_at(text: &str, at: usize) -> Option<Range<usize>> {
     merged(wholes).into_iter().find(|it| it.start < at && at < it.end)
 }
 
-/// Returns the private key whose mark is the last before a byte.
+/// Returns the private key that starts with the last marker before `at`.
 fn key_at(text: &str, at: usize) -> Option<Range<usize>> {
     let from = text.floor_char_boundary(at.saturating_sub(LONGEST));
     let to = text.ceil_char_boundary((at + BEGIN.len()).min(text.len()));
@@ -42,7 +41,7 @@ fn key_at(text: &str, at: usize) -> Option<Range<usize>> {
 mod tests {
     use super::*;
 
-    /// Checks that `text` holds together at every byte of `whole`, and nowhere else.
+    /// Checks that `text` must not be split within `whole`, and may be split elsewhere.
     fn check(text: &str, whole: &str) {
         let start = text.find(whole).unwrap();
         let whole = start..start + whole.len();
@@ -53,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_holds_together_with_the_word_that_tells_it() {
+    fn secret_is_not_split_from_its_name() {
         check("é ghp_16C7e42F292c6912E7710c838347Ae178B4a é", "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
         check("{\"api_key\": \"Zk3vQ9mX2pLr8TnB5wYs\"}", "api_key\": \"Zk3vQ9mX2pLr8TnB5wYs");
         check("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd,", "Bearer q8Rt2LmZx7Vb4NcK9wPd");
@@ -64,13 +63,13 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_holds_together_from_its_first_mark_to_its_last() {
+    fn private_key_is_not_split() {
         let key = format!("-----BEGIN PRIVATE KEY-----{}\\n-----END PRIVATE KEY-----", "\\nMIIEvQ+/".repeat(50));
         check(&format!("{{\"key\": \"{key}\\n\"}}"), &key);
     }
 
     #[test]
-    fn a_long_key_holds_together_whatever_stands_far_away() {
+    fn long_key_is_not_split_in_any_context() {
         let key = format!("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "MIIEvQ+/".repeat(3_000));
         let text = format!("{}{key}{}", "x".repeat(100_000), "x".repeat(100_000));
         for at in [100_001, 100_020, 112_000, 100_000 + key.len() - 1] {
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_value_holds_together_with_its_name_whatever_stands_far_away() {
+    fn longest_value_is_not_split_from_its_name() {
         let value: String = "Zk3vQ9mX2pLr8TnB5wYs".chars().cycle().take(MOST_VALUE_BYTES).collect();
         let whole = format!("token: {value}");
         let text = format!("{} {whole} {}", "x".repeat(100_000), "x".repeat(100_000));
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn words_may_be_cut_anywhere() {
+    fn plain_text_may_be_split_anywhere() {
         for text in ["token = parser.next_token()", "-----BEGIN CERTIFICATE-----\nMIIE", "The password is long."] {
             assert!((0..=text.len()).all(|at| whole_at(text, at).is_none()), "{text}");
         }

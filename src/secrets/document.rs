@@ -1,4 +1,4 @@
-//! Secrets in JSON: every text of it, with the name or cell before it, and the names.
+//! Redacts JSON: all strings, with the preceding name or cell as context, and all names.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use crate::model::Redaction;
 use crate::secrets::Censor;
 
-/// Blacks keys and tokens out in every text of a document, and in its names. A value is told by the name that it has there,
-/// and what stands in a list by the text before it: rows of tables are lists of cells.
+/// Redacts keys and tokens in the strings and names of a document. The context of a value is its name; in a list it is
+/// the previous string, because table rows are lists of cells.
 pub fn black_out(document: &mut Value, redaction: Redaction) {
     if redaction != Redaction::None {
         within(document, &mut Censor::new(redaction), redaction);
@@ -35,7 +35,7 @@ fn within(document: &mut Value, censor: &mut Censor, redaction: Redaction) {
     }
 }
 
-/// The name, or with a number where another was blacked out to the same: no value takes the place of another.
+/// The name, with a number if another name was redacted to the same text, so that no value overwrites another.
 fn unlike(map: &Map<String, Value>, name: String) -> String {
     if !map.contains_key(&name) {
         return name;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_is_cleaned_however_deep_it_stands() {
+    fn strings_are_redacted_at_any_depth() {
         check(
             json!({ "a": [[{ "b": "AKIAIOSFODNN7EXAMPLE" }], 7, null] }),
             &json!({ "a": [[{ "b": "[redacted]" }], 7, null] }),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cleaned_in_their_order_and_none_takes_the_place_of_another() {
+    fn redacted_names_keep_order_and_stay_unique() {
         let (first, second) = ("AKIAIOSFODNN7EXAMPLE", "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
         let cleaned =
             json!({ "b": 1, "[redacted]": [2], "[redacted] 3": 3, "by [redacted]": { "[redacted]": 4 }, "a": 5 });
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_told_by_its_name_and_by_the_cell_before_it() {
+    fn value_context_is_its_name_or_previous_cell() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";
         check(json!({ "api_key": value, "build": value }), &json!({ "api_key": "[redacted]", "build": value }));
         check(

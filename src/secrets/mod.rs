@@ -1,9 +1,9 @@
-//! What is a secret: files by their names ([`judge`]), and keys, tokens and numbers by how they look ([`Censor`]).
+//! Detects secrets: files by name ([`judge`]), and keys, tokens and numbers by form ([`Censor`]).
 //!
-//! Pure: nothing here reads a file. `warehouse` never opens what [`judge`] calls a secret, `extract` blacks out what a
-//! [`Censor`] finds before a text leaves the worker, in tables also by their heads ([`Columns`]), and `llm` does so again
-//! with what is sent to a server. A password that looks like a word is found by neither. Whoever cuts a text before that
-//! asks [`whole_at`] whether the cut goes through a secret.
+//! Pure: reads no files. `warehouse` never opens a file that [`judge`] calls secret. `extract` redacts the findings of
+//! a [`Censor`] before a text leaves the worker, in tables also by column heads ([`Columns`]). `llm` redacts again
+//! before it sends text to a server. A password that looks like a word is not detected. Code that splits a text before
+//! redaction asks [`whole_at`] whether the split cuts a secret.
 
 mod content;
 mod cut;

@@ -1,22 +1,22 @@
-//! Known secrets: files whose content is never read, whatever the ignore rules say.
+//! Secret files by name. Their content is never read, whatever the ignore rules say.
 //!
-//! A table of names, not a detector: a key in `notes.txt` is not found here.
+//! A table of names, not a content detector: it does not find a key in `notes.txt`.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-/// What a path alone says.
+/// The verdict on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not a known secret.
     Plain,
     /// A known secret.
     Secret,
-    /// A private key, unless it is large and begins like a zip archive: Keynote presentations share the extension.
+    /// A private key, unless it is large and starts like a zip archive: Keynote presentations share the extension.
     SecretUnlessZip,
 }
 
-/// Whole names, in lower case.
+/// Complete file names, in lower case.
 const NAMES: &[&str] = &[
     ".netrc",
     "_netrc",
@@ -79,10 +79,10 @@ const NAMES: &[&str] = &[
     "secring.gpg",
 ];
 
-/// Names of private keys; a suffix after `_` or `-` still names a key, an extension does not, except those of backups.
+/// Names of private keys. A suffix after `_` or `-` still names a key; an extension does not, except for backups.
 const KEY_NAMES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"];
 
-/// Extensions under which a copy of a key is still a key.
+/// Extensions of copies of keys.
 const BACKUP_EXTENSIONS: &[&str] = &["bak", "old", "orig", "backup", "key", "pem", "ppk"];
 
 /// Extensions, in lower case.
@@ -106,13 +106,13 @@ const EXTENSIONS: &[&str] = &[
     "enpassdb",
 ];
 
-/// Endings of the names of folders whose files are all secret, in lower case.
+/// Endings of secret folder names, in lower case.
 const FOLDER_ENDINGS: &[&str] = &[".opvault", ".agilekeychain"];
 
-/// Endings of `.env.*` that are templates, made to be read.
+/// Endings of `.env.*` templates, which are not secret.
 const ENV_TEMPLATES: &[&str] = &["example", "sample", "template", "dist", "defaults"];
 
-/// Folders whose files are all secret, as consecutive components in lower case.
+/// Secret folders, as consecutive components in lower case.
 const FOLDERS: &[&[&str]] = &[
     &[".ssh"],
     &[".aws"],
@@ -156,7 +156,7 @@ const FOLDERS: &[&[&str]] = &[
     &["application support", "firefox", "profiles"],
 ];
 
-/// Judges an absolute path by its folders and its name.
+/// Judges an absolute path by its folders and file name.
 pub fn judge(path: &Path) -> Verdict {
     if in_secret_folder(path) {
         return Verdict::Secret;
@@ -167,7 +167,7 @@ pub fn judge(path: &Path) -> Verdict {
         return Verdict::Secret;
     }
     match name.rsplit_once('.') {
-        // `.key` alone is a hidden file, not an extension, and just as likely a key.
+        // `.key` alone is a hidden file without an extension, and as likely a key.
         Some((_, "key")) => Verdict::SecretUnlessZip,
         Some((_, extension)) if EXTENSIONS.contains(&extension) => Verdict::Secret,
         _ => Verdict::Plain,
@@ -184,7 +184,7 @@ fn is_key_name(name: &str) -> bool {
     is_key && (extension.is_empty() || BACKUP_EXTENSIONS.contains(&extension))
 }
 
-/// Says whether a name is that of an environment, or of a copy of one: `.env.local`, `.env-prod`, `.envrc`, `.env~`.
+/// Whether a name is an environment file or a copy of one: `.env.local`, `.env-prod`, `.envrc`, `.env~`.
 fn is_env(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(".env") else { return false };
     let rest = rest.strip_prefix("rc").unwrap_or(rest);
@@ -194,13 +194,13 @@ fn is_env(name: &str) -> bool {
     }
 }
 
-/// Says whether a name is one under which Google hands out secrets: `client_secret_<number>.apps.googleusercontent.com.json`.
+/// Whether a name is a Google client secret: `client_secret_<number>.apps.googleusercontent.com.json`.
 fn is_client_secret(name: &str) -> bool {
     name.starts_with("client_secret_") && name.ends_with(".json")
 }
 
 fn in_secret_folder(path: &Path) -> bool {
-    // Without an allocation for the usual path: the first folder name of each entry is looked for first.
+    // Avoids allocation for ordinary paths: first compares the first component of each entry.
     let Some(parent) = path.parent() else { return false };
     let mut components = parent.components();
     while let Some(component) = components.next() {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn known_secrets_are_known_by_name() {
+    fn known_secret_names_are_secret() {
         check(
             Verdict::Secret,
             &[
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_and_copies_of_them_are_secrets_and_templates_are_not() {
+    fn env_files_are_secret_but_templates_are_not() {
         check(
             Verdict::Secret,
             &[
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn histories_and_credentials_of_programs_are_secrets() {
+    fn histories_and_credentials_are_secret() {
         check(
             Verdict::Secret,
             &[
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_of_passwords_and_profiles_of_browsers_are_secrets() {
+    fn password_stores_and_browser_profiles_are_secret() {
         check(
             Verdict::Secret,
             &[
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_sound_secret_are_plain() {
+    fn similar_names_are_plain() {
         check(
             Verdict::Plain,
             &[
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_is_a_secret_unless_it_is_a_keynote() {
+    fn key_extension_is_secret_unless_keynote() {
         check(Verdict::SecretUnlessZip, &["/r/server.key", "/r/talk.KEY"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers of cards and accounts, by their form and their check digits.
+//! Detects card and account numbers by form and check digits.
 
 use std::iter;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::secrets::content::regex;
 
-/// Runs of digits, as cards are written; letters and digits, as accounts are.
+/// Cards are runs of digits; accounts are letters and digits.
 static CARDS: LazyLock<Regex> = LazyLock::new(|| {
     regex(&[
         r"(?-u:\b)[2-6][0-9]{12,18}(?-u:\b)",
@@ -20,7 +20,7 @@ static CARDS: LazyLock<Regex> = LazyLock::new(|| {
 static ACCOUNTS: LazyLock<Regex> =
     LazyLock::new(|| regex(&[r"(?-u:\b)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?-u:\b)"]));
 
-/// Finds the numbers of cards and accounts.
+/// Finds card and account numbers.
 pub(super) fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
     cards(text).into_iter().chain(accounts(text))
 }
@@ -31,7 +31,7 @@ fn cards(text: &str) -> Vec<Range<usize>> {
     cards.iter().filter(|it| stands_alone(text, it, &cards)).cloned().collect()
 }
 
-/// Checks the first digits with the length, as issuers have them, and the last one, as Luhn has it.
+/// Checks prefix and length of the issuer, and the Luhn check digit.
 fn is_card(digits: &str) -> bool {
     let digits: Vec<u32> = digits.chars().filter_map(|it| it.to_digit(10)).collect();
     let issued = matches!(
@@ -51,14 +51,13 @@ fn is_card(digits: &str) -> bool {
     issued && sum.is_multiple_of(10)
 }
 
-/// Says whether what follows are the digits behind a point. One behind a word ends a sentence, or stands for the rest of
-/// the word.
+/// Whether the digits after `before` are decimals. A point after a word ends a sentence or an abbreviation.
 fn is_decimal(before: &str) -> bool {
     before.strip_suffix('.').is_some_and(|it| !it.ends_with(|it: char| it.is_alphabetic() || it == '.'))
 }
 
-/// Tells a card from a part of a longer number or of a row of a table: beside it stand no digits, but for those of another
-/// card or of the month until which it holds.
+/// Whether a card is not part of a longer number or table row: adjacent digits are allowed only in another card or an
+/// expiry date.
 fn stands_alone(text: &str, card: &Range<usize>, cards: &[Range<usize>]) -> bool {
     let before = text[..card.start].trim_end_matches([' ', '-']);
     let after = text[card.end..].trim_start_matches([' ', '-']);
@@ -74,7 +73,7 @@ fn stands_alone(text: &str, card: &Range<usize>, cards: &[Range<usize>]) -> bool
         && (!after.starts_with(|it: char| it.is_ascii_digit()) || parted_after())
 }
 
-/// Says whether this is a month with its year, as cards have it, or the beginning of one with all digits of its year.
+/// Whether `text` is an expiry month (`MM/YY`), or the start of one with a four-digit year.
 fn is_month(text: &[u8; 5]) -> bool {
     matches!(text, [b'0'..=b'1', b'0'..=b'9', b'/', b'0'..=b'9', b'0'..=b'9'])
 }
@@ -85,7 +84,7 @@ fn accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
         loop {
             let found = ACCOUNTS.find_at(text, at)?;
             let Some(length) = account_in(found.as_str()) else {
-                // What was taken for the groups of this one may hold another.
+                // The groups after a false match may contain an account.
                 at = found.start() + 4;
                 continue;
             };
@@ -95,13 +94,13 @@ fn accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns how long the account is with which a text begins. Words in capitals behind it look like more groups of it.
+/// Returns the length of the account at the start of a text. Capital words after an account look like further groups.
 fn account_in(text: &str) -> Option<usize> {
     let mut ends = iter::successors(Some(text.len()), |end| text[..*end].rfind(' '));
     ends.find(|end| is_account(&text[..*end]))
 }
 
-/// Checks an IBAN: with its first four characters at the end and letters as numbers it leaves 1 when divided by 97.
+/// Checks an IBAN: with the first four characters moved to the end and letters as numbers, it is 1 modulo 97.
 fn is_account(text: &str) -> bool {
     let text: Vec<char> = text.chars().filter(|it| *it != ' ').collect();
     if !(15..=34).contains(&text.len()) {
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_and_accounts_go_only_when_asked() {
+    fn cards_and_accounts_are_redacted_only_in_mode_all() {
         check("card 4111 1111 1111 1111, thanks", "card [redacted], thanks");
         check("card 4111-1111-1111-1111.", "card [redacted].");
         check("Amex 3782 822463 10005", "Amex [redacted]");
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_before_a_card_is_not_that_of_a_decimal() {
+    fn sentence_point_before_card_is_not_decimal() {
         for (text, cleaned) in [
             ("Card No. 4111 1111 1111 1111", "Card No. [redacted]"),
             ("Card No.4111111111111111", "Card No.[redacted]"),
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_stand_beside_their_months_and_beside_each_other() {
+    fn cards_beside_months_and_cards_are_found() {
         for (text, cleaned) in [
             ("4111 1111 1111 1111 12/28 123", "[redacted] 12/28 123"),
             ("4111111111111111 01/2028", "[redacted] 01/2028"),
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_stay() {
+    fn other_numbers_are_kept() {
         for text in [
             "order 4111 1111 1111 1112",
             "4111 1111 1111 111",
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_end_before_the_words_behind_them() {
+    fn account_ends_before_following_words() {
         for (text, cleaned) in [
             ("IBAN ES91 2100 0418 4502 0005 1332 BIC CAIXESBB", "IBAN [redacted] BIC CAIXESBB"),
             ("BE68 5390 0754 7034 BIC GEBABEBB", "[redacted] BIC GEBABEBB"),

@@ -1,8 +1,8 @@
-//! Secrets in tables: what stands below a head such as `api_key`.
+//! Secrets in tables: values below a head such as `api_key`.
 //!
-//! A head alone blacks nothing out, or all words in the column `Token` of a paper about language would be gone: what stands
-//! below has to look random too, as it has to behind `token =`. Of a head of several words the last ones count, since a
-//! `Token address` or a `Token ID` is no token.
+//! A head alone redacts nothing, or a linguistics table would lose its column `Token`: the value must look random, too,
+//! as after `token =`. In a head of several words the last ones count, because a `Token address` or `Token ID` is not a
+//! token.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,28 +17,27 @@ use crate::secrets::Censor;
 use crate::secrets::content::MARK;
 use crate::secrets::values::value_of;
 
-/// A longer cell is a sentence.
+/// Upper limit of a head in bytes; longer cells are sentences.
 const MOST_HEAD_BYTES: usize = 48;
 
-/// Bars that the reader of a sheet puts between two cells, at most: where there are so many, there may have been more
-/// columns.
+/// Upper limit of the bars that the sheet reader writes between two cells. That many bars can stand for more columns.
 pub const WIDEST_GAP: usize = 16;
 
-/// What a head ends with: the words that tell a value in running text.
+/// The ending of a secret head: the words that introduce a value in running text.
 static HEAD: LazyLock<Regex> = LazyLock::new(|| {
     let words = "(?:secret|api|access|private|auth)[ _-]?key|secret|token|passwd|password|passphrase|bearer";
     Regex::new(&format!(r"(?i)(?:{words})s?(?:[ _-]?values?)?[0-9]?\W*$")).expect("a constant")
 });
 
-/// The columns of one table in which secrets stand, by the heads that were met so far.
+/// The secret columns of one table, according to the heads seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     known: BTreeSet<usize>,
-    /// The first in which a head may stand of which only that is known: it stands behind a gap of any width.
+    /// First possible column of a head in an unknown column, after a gap of unknown width.
     from: Option<usize>,
 }
 
-/// Where a cell stands: in a column, or behind a gap of any width, there or further to the right.
+/// The position of a cell: a column, or any column from there on after a gap of unknown width.
 #[derive(Clone, Copy, Debug)]
 enum Column {
     At(usize),
@@ -46,14 +45,14 @@ enum Column {
 }
 
 impl Columns {
-    /// Of rows whose heads may stand elsewhere: a cell that looks random may stand below a head that tells.
+    /// For rows with heads elsewhere: redacts any random-looking cell.
     pub fn headless() -> Columns {
         Columns { from: Some(0), ..Columns::default() }
     }
 
-    /// Whether a cell may stand below one of the heads. Behind a gap of any width it is taken to: what looks random there is
-    /// rather blacked out for nothing than left. How many cells lie between it and the gap does not tell its column: where the
-    /// next row leaves one of them empty, the gap is wider.
+    /// Whether a cell may be below a secret head. After a gap of unknown width, prefers a false redaction to a leak.
+    /// The number of cells between the gap and this cell does not give its column, because the gap grows where the next
+    /// row leaves a cell empty.
     fn may_have(&self, column: Column) -> bool {
         match column {
             Column::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),
@@ -68,8 +67,8 @@ impl Columns {
         }
     }
 
-    /// Finds the secret in the next cell of a column, or learns that the cell is a head. Any row may be one: above the heads
-    /// of a sheet stand titles and dates.
+    /// Returns the secret in the next cell, or records the cell as a head. Any row may hold heads, because titles and
+    /// dates may precede the heads of a sheet.
     fn look_at(&mut self, column: Column, cell: &str) -> Option<Range<usize>> {
         if self.may_have(column)
             && let Some(secret) = secret_in(cell)
@@ -82,8 +81,8 @@ impl Columns {
         None
     }
 
-    /// Finds the secrets in rows as readers write them. The rows of a sheet say in which column they begin, and have gaps of
-    /// any width; those of other tables begin in the first one, and have all their bars.
+    /// Finds the secrets in rows as readers write them. Rows of a sheet have a first column and gaps of unknown width;
+    /// rows of other tables start in the first column and have all bars.
     fn places(&mut self, rows: &str, sheet_from: Option<usize>) -> Vec<Range<usize>> {
         let (mut places, mut at) = (Vec::new(), 0);
         for row in rows.split_inclusive('\n') {
@@ -106,16 +105,16 @@ impl Columns {
 }
 
 impl Censor {
-    /// As [`Censor::clean`], for rows of a table with ` | ` between their cells. `columns` is what the rows above taught, and
-    /// learns from these. Of a sheet, the first cell of each row is in the column `sheet_from`, and [`WIDEST_GAP`] bars stand
-    /// for any number of them.
+    /// As [`Censor::clean`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
+    /// updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`WIDEST_GAP`] bars stand for any
+    /// number of bars.
     pub fn clean_rows<'t>(&mut self, rows: &'t str, columns: &mut Columns, sheet_from: Option<usize>) -> Cow<'t, str> {
         let known = columns.places(rows, sheet_from);
         self.clean_knowing(rows, known)
     }
 }
 
-/// Blacks out what stands below the telling heads of a table that is told as JSON, cell by cell.
+/// Redacts the cells of a JSON table below secret heads.
 pub fn black_out_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
     if redaction == Redaction::None {
         return;
@@ -134,14 +133,14 @@ pub fn black_out_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
     }
 }
 
-/// The value that a cell begins with, behind quotes and marks of emphasis.
+/// The value at the start of a cell, after quotes and emphasis marks.
 fn secret_in(cell: &str) -> Option<Range<usize>> {
     let of_value = |it: char| it.is_ascii_alphanumeric() || "+/_=~.-".contains(it);
     let start = cell.find(of_value)?;
     value_of(&cell[start..]).map(|it| start + it.start..start + it.end)
 }
 
-/// The cells of a row. Blocks lose the white space at their ends, and thereby a side of the bar beside an empty cell.
+/// The cells of a row. A block is trimmed, so the bar beside an empty outer cell can lack a space.
 fn cells(row: &str) -> Vec<Range<usize>> {
     let row = row.trim_end_matches('\n');
     let parts = |at: usize| {
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_random_below_a_telling_head_is_blacked_out() {
+    fn random_value_below_secret_head_is_redacted() {
         for head in [
             "token",
             "Tokens",
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_columns_stay_whatever_their_heads() {
+    fn ordinary_columns_are_kept_under_any_head() {
         for rows in [
             "Token | Count\nLarkmouth | 12\n▁the | 99812\nuncharacteristically | 3",
             "Token address | Name\n0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48 | USDC",
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_counted_over_empty_cells_also_where_a_block_begins_or_ends_with_one() {
+    fn empty_cells_count_as_columns() {
         check(&format!("| name | token\n0 | bot | {VALUE}"), "| name | token\n0 | bot | [redacted]");
         check(
             &format!("a |  | token |\n |  | {VALUE} |\nb | {OTHER}"),
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_may_stand_below_a_title_and_hold_for_the_rows_of_the_next_block() {
+    fn heads_below_title_apply_to_next_block() {
         let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
         assert_eq!(
             censor.clean_rows("Keys of 2025\nname | token", &mut columns, Some(1)),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_gap_of_any_width_a_cell_may_stand_below_every_head_that_is_not_before_it() {
+    fn cell_after_wide_gap_matches_any_later_head() {
         let (wide, narrow) = (" | ".repeat(WIDEST_GAP), " | ".repeat(WIDEST_GAP - 1));
         let check = |head: &str, row: &str, sheet_from, is_cleaned: bool| {
             let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_told_cell_by_cell_is_cleaned_alike() {
+    fn json_table_is_redacted_like_text() {
         let told = |heads: Value, mut rows: Value| {
             black_out_rows(&heads, &mut rows, Redaction::Keys);
             rows

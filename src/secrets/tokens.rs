@@ -1,4 +1,4 @@
-//! Formats of keys and tokens that begin with a name of their own.
+//! Formats of keys and tokens with a distinctive prefix.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::secrets::content::regex;
 
-/// Word boundaries are those of ASCII: with the others, text in any other language takes the slow way through the matcher.
+/// ASCII word boundaries: Unicode ones send non-English text through the slow path of the matcher.
 pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     regex(&[
         r"(?-u:\b)(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?-u:\b)",
@@ -14,7 +14,7 @@ pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?-u:\b)github_pat_[A-Za-z0-9_]{22,255}",
         r"(?-u:\b)gl(?:pat|rt|dt|ptt)-[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.?[a-z0-9]{7,9}(?-u:\b))?",
         r"(?-u:\b)xox[abceoprs]-[A-Za-z0-9-]{10,250}",
-        // What a browser holds is written as in its cookie.
+        // Slack browser tokens appear cookie-encoded.
         r"(?-u:\b)xoxd-[A-Za-z0-9%+/=_-]{10,500}",
         r"(?-u:\b)xapp-[0-9]-[A-Za-z0-9-]{10,250}",
         r"hooks\.slack\.com/services/T[A-Za-z0-9_]+/B[A-Za-z0-9_]+/[A-Za-z0-9_]{16,}",
@@ -50,8 +50,8 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_known_by_their_formats() {
-        // Put together here, so that no scanner takes this file for a leak.
+    fn known_token_formats_are_redacted() {
+        // Assembled here, so that secret scanners do not flag this file.
         for (prefix, rest) in [
             ("AKIA", "IOSFODNN7EXAMPLE"),
             ("ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_only_begin_like_tokens_stay() {
+    fn words_with_token_prefix_are_kept() {
         for text in [
             "negociocionesdelasempresaslatinoamericanas",
             "cioabcdefghijklmnopqrstuvwxyz0123456",

@@ -1,4 +1,4 @@
-//! Secrets that are told by the word before them: `api_key = ...`, a password in an address, the header of a request.
+//! Detects secrets by the word before them: `api_key = ...`, a password in a URL, a request header.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,34 +9,34 @@ use regex::Regex;
 
 use crate::secrets::content::regex;
 
-/// The longest value that holds together with its name where a text is cut: signed tokens of sessions take that much. A
-/// longer one is blacked out as well, but only as far as the text goes in which its name stands.
+/// Upper limit of a value that is never split from its name; enough for signed session tokens. Longer values are
+/// redacted as well, but only within the text of their name.
 pub(super) const MOST_VALUE_BYTES: usize = 4 << 10;
 
-/// A word that says what the value behind it is, and what may stand between the two: also the bar between two cells, and
-/// quotes that are themselves in quotes.
+/// A word that introduces a secret, and the separators that may follow: also the bar between table cells, and nested
+/// quotes.
 const NAME: &str = concat!(
     r"(?i:secret|token|passwd|password|passphrase|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?key|bearer)",
     r#"[A-Za-z0-9_]*(?:\\*["'])?"#
 );
 const BETWEEN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
-/// Without an upper bound, which would cost the matcher a state for each character up to it.
+/// No upper bound, which would cost the matcher a state per character.
 const VALUE: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
 
-/// A value behind a word that says what it is: group 1 is the value.
+/// A value after an introducing word: group 1 is the value.
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"{NAME}(?:{BETWEEN}|\s+){VALUE}")]));
 
-/// The word at the end of a text, and the value at the beginning of the next.
+/// An introducing word at the end of a text, and a value at the start of the next.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r#"{NAME}(?:{BETWEEN}|\s*)(?:\\*["'])?$"#)]));
 static LEADING: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"^\s*{VALUE}")]));
 
-/// What may be a name and a password in the header of a request: group 1.
+/// A possible name and password in a request header: group 1.
 static BASIC: LazyLock<Regex> = LazyLock::new(|| regex(&[r"(?-u:\b)(?i-u:basic)[ \t]+([A-Za-z0-9+/]{6,}=*)"]));
 
-/// The password in an address: group 1.
+/// The password in a URL: group 1.
 static IN_ADDRESS: LazyLock<Regex> = LazyLock::new(|| regex(&[r"://[^/\s:@<>{}$]{1,64}:([^/\s@<>{}$]{3,128})@"]));
 
-/// Finds what stands behind a telling word: both, and the secret in it.
+/// Finds introduced secrets: the whole match, and the secret in it.
 pub(super) fn told(text: &str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
     let is_secret = |it: &Range<usize>| looks_random(&text[it.clone()]) || is_of_aws(text, it);
     let assigned = values(&ASSIGNED, text).filter(move |(_, it)| is_secret(it));
@@ -44,26 +44,26 @@ pub(super) fn told(text: &str) -> impl Iterator<Item = (Range<usize>, Range<usiz
     assigned.chain(headers).chain(values(&IN_ADDRESS, text))
 }
 
-/// Finds whole matches, and their group 1.
+/// Finds matches and their group 1.
 fn values<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + 't {
     regex.captures_iter(text).filter_map(|it| Some((it.get(0)?.range(), it.get(1)?.range())))
 }
 
-/// Finds the random-looking value that a text begins with.
+/// Finds a random-looking value at the start of a text.
 pub(super) fn value_of(text: &str) -> Option<Range<usize>> {
     let found = LEADING.captures(text)?.get(1)?;
     looks_random(found.as_str()).then(|| found.range())
 }
 
-/// Says whether a text ends with a word that tells the value with which the next begins.
+/// Whether a text ends with a word that introduces a value in the next text.
 pub(super) fn ends_with_name(text: &str) -> bool {
-    /// The longest end of a text that is looked at: a name with quotes.
+    /// Bytes checked at the end of a text: a name with quotes.
     const NAME_BYTES: usize = 128;
     NAMED.is_match(&text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..])
 }
 
-/// Tells a generated value from words, names and calls: a long hex number, or small letters, capitals and digits mixed. The
-/// fewer of these there are, the longer it has to be, and the less like words and dates.
+/// Tells a generated value from words, names and calls: a long hex number, or mixed lower case, upper case and digits.
+/// The fewer of these kinds it has, the longer it must be, and the less like words and dates.
 fn looks_random(value: &str) -> bool {
     let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
     let digits = count(u8::is_ascii_digit);
@@ -77,7 +77,7 @@ fn looks_random(value: &str) -> bool {
     enough || (digits >= 4 && is_hex())
 }
 
-/// Bits a character.
+/// Entropy in bits per character.
 fn entropy(value: &str) -> f64 {
     let mut counts = [0u32; 256];
     value.bytes().for_each(|it| counts[usize::from(it)] += 1);
@@ -85,20 +85,20 @@ fn entropy(value: &str) -> f64 {
     counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / total).map(|share| -share * share.log2()).sum()
 }
 
-/// Tells what no one wrote from names of files, functions and days: these fall into words and numbers of some length, or are
-/// parted by dashes, points and the like all along.
+/// Whether a value is not the name of a file, function or date. Names consist of words and numbers of some length, or
+/// have separators throughout.
 fn is_jumbled(value: &str) -> bool {
-    /// The least that stands in one piece.
+    /// Minimum length of the longest part.
     const LEAST: usize = 16;
     let parts = || value.split(|it: char| !it.is_ascii_alphanumeric());
     let longest = parts().map(str::len).max().unwrap_or_default();
     let letters: usize = parts().map(str::len).sum();
     let pieces: usize = parts().map(|it| words(it.as_bytes())).sum();
-    // Words are longer than three and a half letters on the whole.
+    // Words average more than 3.5 letters.
     longest >= LEAST && pieces * 7 >= letters * 2
 }
 
-/// How many words and numbers there are in letters and digits that are written together, as in `getKey2OfHTTPServer`.
+/// Counts the words and numbers in joined letters and digits, as in `getKey2OfHTTPServer`.
 fn words(text: &[u8]) -> usize {
     let begins = |at: usize| {
         let (before, now) = (text[at - 1], text[at]);
@@ -110,7 +110,7 @@ fn words(text: &[u8]) -> usize {
     usize::from(!text.is_empty()) + (1..text.len()).filter(|it| begins(*it)).count()
 }
 
-/// Says whether a value stands behind the name of the secret key of AWS, and is as long: some have no digit at all.
+/// Whether a value has the name and length of an AWS secret key; some contain no digit.
 fn is_of_aws(text: &str, value: &Range<usize>) -> bool {
     let near = &text[text.ceil_char_boundary(value.start.saturating_sub(48))..value.start];
     let name: String = near.chars().filter(char::is_ascii_alphabetic).map(|it| it.to_ascii_lowercase()).collect();
@@ -122,7 +122,7 @@ fn is_of_aws(text: &str, value: &Range<usize>) -> bool {
         && ["secretaccesskey", "awssecretkey"].iter().any(|it| name.ends_with(it))
 }
 
-/// Says whether this is a name and a password, as headers of requests have them.
+/// Whether this is a base64-encoded `name:password`, as in request headers.
 fn is_login(base64: &str) -> bool {
     let Ok(bytes) = STANDARD_NO_PAD.decode(base64.trim_end_matches('=')) else { return false };
     let login = str::from_utf8(&bytes).unwrap_or_default();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn values_behind_a_telling_word_are_blacked_out_when_they_look_random() {
+    fn random_value_after_name_is_redacted() {
         check("api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"", "api_key = \"[redacted]\"");
         check("\"clientSecret\": \"0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c\"", "\"clientSecret\": \"[redacted]\"");
         check("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd", "Authorization: Bearer [redacted]");
@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn values_of_few_sorts_of_characters_are_known_by_how_jumbled_they_are() {
+    fn jumbled_value_of_few_kinds_is_redacted() {
         for value in [
-            // Put together here, so that no scanner takes this file for a leak.
+            // Assembled here, so that secret scanners do not flag this file.
             concat!("wJalrXUtnFEMI/K7MDENG", "/bPxRfiCYEXAMPLEKEY"),
             concat!("key-3ax6xnjp29jd6f", "ds4gc373sgvjxteol0"),
             concat!("QWxhZGRpbjpvcGVu", "IHNlc2FtZQxYzKpLm"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_key_of_aws_is_known_by_its_name_and_length() {
+    fn aws_secret_key_is_redacted_by_name_and_length() {
         let value = concat!("wJalrXUtnFEMIxKyMDENG", "xbPxRfiCYEXAMPLEKEY");
         for name in
             ["aws_secret_access_key = ", "AWS_SECRET_ACCESS_KEY=", "\"SecretAccessKey\": \"", "aws_secret_key: "]
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn words_calls_paths_and_days_behind_a_telling_word_stay() {
+    fn words_calls_paths_and_dates_are_kept() {
         for text in [
             "token = parser.next_token_of_the_line()",
             "password: see the sheet in the kitchen",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_blacked_out_to_its_end() {
+    fn long_value_is_redacted_to_its_end() {
         for length in [256, 257, MOST_VALUE_BYTES, 100_000] {
             let value: String = "Zk3vQ9mX2pLr8TnB5wYs".chars().cycle().take(length).collect();
             check(&format!("token: {value} end"), "token: [redacted] end");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_in_a_header_is_blacked_out_and_other_basics_stay() {
+    fn basic_auth_is_redacted_but_other_basic_is_kept() {
         let login = concat!("dXNlcjpw", "YXNzd29yZA==");
         check(&format!("Authorization: Basic {login}"), "Authorization: Basic [redacted]");
         check(&format!("curl -H 'authorization: basic {login}' x"), "curl -H 'authorization: basic [redacted]' x");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_an_address_goes_and_the_address_stays() {
+    fn password_in_url_is_redacted_and_url_is_kept() {
         check("postgres://anna:hunter2@db.example/x", "postgres://anna:[redacted]@db.example/x");
         for text in ["http://127.0.0.1:8080/a@b", "https://<user>:<password>@host", "https://$USER:${TOKEN}@host"] {
             check(text, text);

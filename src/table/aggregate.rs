@@ -1,4 +1,4 @@
-//! Exact values of the cells of a column, with the rows that prove them and the cells that were left out.
+//! Exact aggregates of a column, with the rows that prove them and the cells that were excluded.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,14 +10,14 @@ use crate::table::Table;
 use crate::table::column::{Column, Kind, Left};
 use crate::table::date::Date;
 
-/// Cells left out for one reason that are named.
+/// Example cells reported per reason.
 const EXAMPLES: usize = 5;
-/// Bytes of a cell that is named.
+/// Upper limit of an example cell in bytes.
 const LONGEST_EXAMPLE: usize = 200;
-/// Decimals of a mean beyond those of its cells.
+/// Extra decimals of a mean, compared with its cells.
 const MORE_DECIMALS: i64 = 6;
 
-/// Words that a row of totals begins with, alone in their cell.
+/// First cells that mark a row of totals.
 const TOTALS: &[&str] = &[
     "total",
     "totals",
@@ -37,7 +37,7 @@ const TOTALS: &[&str] = &[
     "suma",
 ];
 
-/// Cells that were left out, by reason.
+/// Excluded cells, by reason.
 #[derive(Default)]
 struct LeftOut(BTreeMap<Left, (u64, Vec<TableCell>)>);
 
@@ -57,8 +57,8 @@ impl LeftOut {
     }
 }
 
-/// Returns those of some rows that sum up others, as their first word says: they would count twice. None where there is
-/// nothing but them.
+/// Returns the rows of totals among `rows`, found by their first cell; they would count twice. Empty if all rows are
+/// totals.
 pub(super) fn totals(table: &Table, rows: &[usize]) -> HashSet<usize> {
     let found: HashSet<usize> = rows.iter().copied().filter(|it| is_total(table, *it)).collect();
     if found.len() == rows.len() { HashSet::new() } else { found }
@@ -66,36 +66,36 @@ pub(super) fn totals(table: &Table, rows: &[usize]) -> HashSet<usize> {
 
 fn is_total(table: &Table, row: usize) -> bool {
     let Some(first) = (0..table.width()).map(|it| table.cell(row, it)).find(|it| !it.is_empty()) else { return false };
-    // The longest of them has 14 letters.
+    // The longest word has 14 letters.
     first.len() < 24 && TOTALS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
 }
 
-/// The operation of a query, and the rows it works on.
+/// Shared input of the aggregates of one query.
 pub(super) struct Task<'t> {
     pub(super) table: &'t Table,
-    /// Rows of totals, which are left out.
+    /// Rows of totals, which are excluded.
     pub(super) totals: &'t HashSet<usize>,
-    /// Most places of rows that prove a value.
+    /// Maximum number of proving rows reported per value.
     pub(super) evidence: usize,
 }
 
-/// A value, and the rows that prove it.
+/// An aggregate and the rows that prove it.
 pub(super) struct Made {
     pub(super) value: TableValue,
-    /// The first of those rows.
+    /// The first of the proving rows.
     pub(super) rows: Vec<usize>,
-    /// The value as it compares with those of other groups.
+    /// The value in comparable form, to sort groups.
     pub(super) order: Option<Order>,
 }
 
-/// A value that compares.
+/// A comparable value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     Number(BigDecimal),
     Date(Date),
 }
 
-/// Reads a cell as what its column compares by.
+/// Parses a cell as the comparable value of its column.
 pub(super) fn order(column: &Column, text: &str) -> Result<Order, Left> {
     match column.kind {
         Kind::Date => column.date(text).map(Order::Date),
@@ -104,10 +104,10 @@ pub(super) fn order(column: &Column, text: &str) -> Result<Order, Left> {
 }
 
 impl Task<'_> {
-    /// Makes a value of some rows.
+    /// Computes an aggregate over `rows`.
     ///
     /// # Errors
-    /// Nothing but numbers has a sum or a mean, and nothing but numbers and dates a least and a largest.
+    /// `sum` and `avg` need numbers; `min` and `max` need numbers or dates.
     pub(super) fn make(&self, function: TableFunction, column: Option<&Column>, rows: &[usize]) -> Result<Made> {
         let Some(column) = column else {
             return match function {
@@ -127,7 +127,7 @@ impl Task<'_> {
                 "numbers"
             };
             let text =
-                format!("`{}` needs {what}, and most cells of `{head}` are {}", function.name(), holds(column.kind));
+                format!("`{}` needs {what}, but most cells of `{head}` are {}", function.name(), holds(column.kind));
             return Err(Error::invalid(text).hint("`count` takes any column").field("aggregates"));
         }
         let mut left = LeftOut::default();
@@ -162,7 +162,7 @@ impl Task<'_> {
         };
         let text = match &order {
             Some(Order::Number(number)) => Some(number.to_plain_string()),
-            // As it is written: the cell says how exact it is.
+            // As written: the cell shows the precision.
             Some(Order::Date(_)) => proof.first().map(|it| self.table.cell(*it, column.index).to_string()),
             None => None,
         };
@@ -179,7 +179,7 @@ impl Task<'_> {
         Made { value, rows: proof, order }
     }
 
-    /// Counts the cells of a column that are not empty.
+    /// Counts the non-empty cells of a column.
     fn count(&self, column: &Column, rows: &[usize]) -> Made {
         let mut left = LeftOut::default();
         let mut counted = Vec::new();
@@ -227,7 +227,7 @@ fn holds(kind: Kind) -> &'static str {
     }
 }
 
-/// The sum, with as many decimals as the number with the most of them.
+/// The sum, with the decimals of the most precise number.
 fn sum(counted: &[(usize, Order)]) -> BigDecimal {
     let (sum, decimals) = counted.iter().fold((BigDecimal::zero(), 0), |(sum, decimals), it| match &it.1 {
         Order::Number(number) => (sum + number, decimals.max(number.fractional_digit_count())),
@@ -236,7 +236,7 @@ fn sum(counted: &[(usize, Order)]) -> BigDecimal {
     sum.with_scale(decimals)
 }
 
-/// The mean, and whether it is exact: a third is not.
+/// The mean, and whether it is exact (a third is not).
 fn mean(sum: &BigDecimal, rows: u64) -> (BigDecimal, bool) {
     let count = BigDecimal::from(rows);
     let (_, decimals) = sum.as_bigint_and_exponent();
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_is_exact_or_says_that_it_is_rounded() {
+    fn mean_reports_whether_it_is_exact() {
         let check = |sum: &str, rows: u64| {
             let (mean, exact) = mean(&sum.parse().unwrap(), rows);
             (mean.to_plain_string(), exact)

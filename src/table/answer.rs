@@ -1,4 +1,4 @@
-//! Answers of tables to questions in words, where they are sure.
+//! Answers questions in words from tables, only where the answer is certain.
 
 use bigdecimal::BigDecimal;
 
@@ -7,35 +7,35 @@ use crate::table::column::Column;
 use crate::table::recognise::{Asked, Intent, Label, MONTHS, asked};
 use crate::table::{Table, query};
 
-/// Most rows that prove an answer.
+/// Upper limit of proving rows in an answer.
 const ROWS: u32 = 20;
 
-/// What a table answers to a question.
+/// The answer of a table to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableAnswer {
     /// One sentence: `March 2025: 412.50 EUR (sum of amount over 7 rows)`.
     pub text: String,
     /// The value alone, an exact decimal number.
     pub value: String,
-    /// Its unit or currency, where the cells or the head name one.
+    /// Unit or currency, if the cells or the head name one.
     pub unit: Option<String>,
-    /// Index of the table among those that were asked.
+    /// Index into the tables passed in.
     pub table: usize,
-    /// Rows that prove it, with their places; at most 20.
+    /// Proving rows with their places; at most 20.
     pub rows: Vec<TableRow>,
-    /// How many rows prove it.
+    /// Number of proving rows.
     pub total_rows: u64,
-    /// How sure it is, 0 to 1: 0.9 where every word names a column or a value, less where a column was chosen by rule.
+    /// Confidence, 0 to 1: 0.9 if every word names a column or a value, less if a rule chose the column.
     pub confidence: f32,
-    /// The request that gives it.
+    /// The equivalent request.
     pub request: TableRequest,
 }
 
-/// Answers a question from tables; none where no table answers it surely, or where two answer differently.
+/// Answers a question from tables. Returns `None` if no table answers with certainty, or if two answers differ.
 ///
-/// The tables are those of [`crate::table::of_document`]; `name` of a table may be set to the path of its file, so that a year
-/// in it counts. What a question asks is known before a cell is looked at, so that other questions cost next to nothing; a
-/// table of more than half a million cells is not asked.
+/// The tables come from [`crate::table::of_document`]; `name` of a table may be set to the path of its file, so that a
+/// year in it counts. The question is parsed before any cell is read, so other questions cost almost nothing. Tables of
+/// more than half a million cells are skipped.
 pub fn answer(question: &str, tables: &[Table]) -> Option<TableAnswer> {
     let mut found: Option<TableAnswer> = None;
     for (index, table) in tables.iter().enumerate() {
@@ -82,7 +82,7 @@ fn answer_of(question: &str, table: &Table, index: usize) -> Option<TableAnswer>
     })
 }
 
-/// The request as it is asked of the table alone.
+/// The request for this table alone.
 fn as_first(request: &TableRequest) -> TableRequest {
     TableRequest { table: None, sheet: None, ..request.clone() }
 }
@@ -94,7 +94,7 @@ fn is_of_one_year(table: &Table, column: usize) -> bool {
     years.all(|it| Some(it) == first)
 }
 
-/// Says whether every row with something in a column of dates is in a period.
+/// Whether every non-empty cell of a date column lies in a period.
 fn all_dated(table: &Table, column: usize, period: TablePeriod) -> bool {
     let column = Column::read(table, column, None);
     let is_dated = |row: usize| match table.cell(row, column.index) {
@@ -106,7 +106,7 @@ fn all_dated(table: &Table, column: usize, period: TablePeriod) -> bool {
 
 type Told = (String, TableValue, Vec<TableRow>, u64);
 
-/// A value of all rows that meet the filter.
+/// The value over all rows that match the filter.
 fn single(asked: &Asked, response: TableResponse) -> Option<Told> {
     let value = response.result.first()?.clone();
     if value.rows == 0 {
@@ -137,7 +137,7 @@ fn single(asked: &Asked, response: TableResponse) -> Option<Told> {
     Some((text, value, response.rows.clone(), total))
 }
 
-/// The group with the most or the least; several where they have the same.
+/// The group with the largest or smallest value; several groups on a tie.
 fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
     let first = response.groups.first()?;
     let value = first.result.first()?.clone();
@@ -148,7 +148,7 @@ fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
         .filter(|it| it.result.first().is_some_and(|it| is_same(it, &value)))
         .map(|it| it.key.as_str())
         .collect();
-    // A row that is in no group, or a cell that was not counted, could make another group the best.
+    // A row without a group, or an uncounted cell, could change the best group.
     let is_open = match asked.label {
         Label::Period(column, period) => !all_dated(table, column, period),
         _ => false,
@@ -167,7 +167,7 @@ fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
     Some((text, value.clone(), response.rows.clone(), value.rows))
 }
 
-/// Says whether two values are the same number, however many decimals they have.
+/// Whether two values are equal as numbers, whatever their decimals.
 fn is_same(one: &TableValue, other: &TableValue) -> bool {
     let number = |it: &TableValue| it.value.as_deref()?.parse::<BigDecimal>().ok();
     number(one) == number(other)
@@ -190,7 +190,7 @@ fn extreme(intent: Intent) -> &'static str {
     if intent == Intent::Least { "least" } else { "largest" }
 }
 
-/// What a row is about: its first words.
+/// Label of a row: its first cells with text.
 fn label(row: &TableRow, asked: &Asked) -> String {
     let is_told = |(at, cell): &(usize, &String)| {
         Some(*at) != asked.measure && !cell.is_empty() && !crate::table::number::is_number(cell)
@@ -199,7 +199,7 @@ fn label(row: &TableRow, asked: &Asked) -> String {
     if cells.is_empty() { row.place.clone() } else { cells.join(", ") }
 }
 
-/// `2025-03` as `March 2025`.
+/// `2025-03` -> `March 2025`.
 fn shown_key(key: &str, asked: &Asked) -> String {
     let Label::Period(_, TablePeriod::Month) = asked.label else { return key.to_string() };
     let Some((year, month)) = key.rsplit_once('-') else { return key.to_string() };

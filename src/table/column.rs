@@ -1,4 +1,4 @@
-//! What a column holds, and how its cells are read.
+//! Detects the type of a column and parses its cells.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::table::date::{Date, Order};
 use crate::table::head::is_blank;
 use crate::table::number::{self, Cell, Habit};
 
-/// Rows that tell what a column holds when nothing is made of it.
+/// Rows sampled to detect the type when no aggregate needs the column.
 const SAMPLE: usize = 1_000;
-/// Units of a column that are told apart.
+/// Upper limit of distinct units counted in a column.
 const MOST_UNITS: usize = 100;
 
-/// What most cells of a column are.
+/// The type of most cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Empty,
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// Why a cell is not counted.
+/// Why a cell is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Left {
     Empty,
@@ -62,28 +62,28 @@ impl Left {
     }
 }
 
-/// A column whose cells were looked at.
+/// A column with its detected type and formats.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) index: usize,
     pub(super) kind: Kind,
     habit: Habit,
     order: Order,
-    /// The unit that most of its numbers have; empty where most have none.
+    /// The unit of most numbers; empty if most have none.
     unit: String,
-    /// The unit as it is shown: as most cells write it, or as the head names it.
+    /// The displayed unit: as most cells write it, or as the head names it.
     pub(super) shown_unit: Option<String>,
-    /// Whether some numbers have that unit and some have none.
+    /// Whether some numbers have that unit and others have none.
     pub(super) is_partly_bare: bool,
 }
 
 impl Column {
-    /// Looks at all cells of a column.
+    /// Reads all cells of a column.
     pub(super) fn read(table: &Table, index: usize, decimal: Option<char>) -> Column {
         Column::of(table, index, decimal, table.len())
     }
 
-    /// Looks at the first cells of a column: enough to say what it holds.
+    /// Reads the first cells of a column, enough to detect its type.
     pub(super) fn glance(table: &Table, index: usize, decimal: Option<char>) -> Column {
         Column::of(table, index, decimal, SAMPLE)
     }
@@ -126,7 +126,7 @@ impl Column {
         column
     }
 
-    /// Reads a cell as a number; numbers without a unit have that of the column.
+    /// Parses a cell as a number. Numbers without a unit take the unit of the column.
     pub(super) fn number(&self, text: &str) -> Result<BigDecimal, Left> {
         if is_blank(text) {
             return Err(Left::Empty);
@@ -140,7 +140,7 @@ impl Column {
         }
     }
 
-    /// Reads a cell as a date.
+    /// Parses a cell as a date.
     pub(super) fn date(&self, text: &str) -> Result<Date, Left> {
         if is_blank(text) {
             return Err(Left::Empty);
@@ -163,7 +163,7 @@ impl Column {
         (!before.is_empty() && number::is_known_unit(last)).then_some(unit)
     }
 
-    /// The unit as the first cell that has it writes it.
+    /// The unit as written in the first cell that has it.
     fn written(&self, table: &Table) -> String {
         let unit = |row: usize| match self.habit.read(table.cell(row, self.index)) {
             Cell::Number(_, unit) if number::unit_name(&unit) == self.unit => Some(unit),
@@ -173,8 +173,8 @@ impl Column {
     }
 }
 
-/// The unit of a column, and whether some of its numbers have none. Where most have none, it has none, unless the others
-/// all have the same currency: in accounts the first and the last show it.
+/// The unit of a column, and whether some of its numbers have none. If most numbers have none, the column has none,
+/// unless all others share one currency: accounts show it only in the first and last row.
 fn common_unit(mut units: HashMap<String, usize>) -> (String, bool) {
     let bare = units.remove("").unwrap_or_default();
     let is_only = units.len() == 1;
@@ -185,7 +185,7 @@ fn common_unit(mut units: HashMap<String, usize>) -> (String, bool) {
     (unit, is_partly_bare)
 }
 
-/// Reads a cell that says yes or no.
+/// Parses a cell that says yes or no.
 pub(super) fn flag(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "ja" | "wahr" | "oui" => Some(true),

@@ -1,4 +1,4 @@
-//! Which rows meet a filter. Its grammar is that of [`crate::filter`]; what a value is compared as, its column tells.
+//! Row filters of tables, in the grammar of [`crate::filter`]. The type of a column decides how its values compare.
 
 use std::cmp::Ordering;
 
@@ -12,15 +12,15 @@ use crate::table::column::{Column, Kind, flag};
 use crate::table::date::Order;
 use crate::table::{Table, names, number};
 
-/// Comparisons of one filter.
+/// Upper limit of comparisons in one filter.
 const MOST_COMPARISONS: usize = 100;
 
-/// What a comparison looks for.
+/// The test of one comparison.
 enum Test {
-    /// Whether the cell is empty.
+    /// The cell is empty.
     Empty,
     Number(BigDecimal),
-    /// From the first second on, up to the last one.
+    /// A range in seconds: start inclusive, end exclusive.
     Moment(i64, i64),
     /// A month of any year.
     Month(u32),
@@ -42,17 +42,17 @@ pub(super) struct Condition {
     columns: Vec<Column>,
 }
 
-/// Rows that meet a filter.
+/// The rows that match a filter.
 #[derive(Debug, Default)]
 pub(super) struct Matched {
     pub(super) rows: Vec<usize>,
-    /// Rows whose cell is empty or of another kind, so that they neither hold nor fail.
+    /// Rows for which the filter is undefined: a cell is empty or of another type.
     pub(super) open: usize,
 }
 
 impl From<Mistake> for Error {
     fn from(mistake: Mistake) -> Error {
-        let example = "write e.g. amount>100 AND (category=Travel OR NOT paid); names with spaces stand in quotes";
+        let example = "write e.g. amount>100 AND (category=Travel OR NOT paid); quote names with spaces";
         Error::invalid(format!("cannot understand the filter: {}", mistake.0)).hint(example).field("filter")
     }
 }
@@ -61,7 +61,7 @@ impl Condition {
     /// Compiles a filter for a table.
     ///
     /// # Errors
-    /// The text is no filter, a column does not exist, or a value is none of its column.
+    /// The text is not a filter, a column does not exist, or a value does not fit its column.
     pub(super) fn parse(text: &str, table: &Table, decimal: Option<char>) -> Result<Condition> {
         let mut columns: Vec<Column> = Vec::new();
         let mut count = 0;
@@ -80,7 +80,7 @@ impl Condition {
         Ok(Condition { root, columns })
     }
 
-    /// Finds the rows that meet it.
+    /// Finds the matching rows.
     pub(super) fn matched(&self, table: &Table) -> Matched {
         let mut matched = Matched::default();
         for row in 0..table.len() {
@@ -118,7 +118,7 @@ impl Condition {
     }
 }
 
-/// A moment in a span is equal to it.
+/// Compares a moment with a range; a moment inside is equal to it.
 fn within(moment: i64, start: i64, end: i64) -> Ordering {
     match moment {
         it if it < start => Ordering::Less,
@@ -148,7 +148,7 @@ fn compile(comparison: Comparison, at: usize, column: &Column, head: &str) -> Re
         Kind::Text | Kind::Empty => text(&value)?,
     };
     if !operator.is_equality() && !matches!(test, Test::Number(_) | Test::Moment(..)) {
-        let text = format!("most cells of `{head}` are no numbers and no dates: they have no order");
+        let text = format!("most cells of `{head}` are neither numbers nor dates, so they have no order");
         return Err(Error::invalid(text).hint("use = or !=").field("filter"));
     }
     Ok(Compare { column: at, operator, test })
@@ -158,9 +158,9 @@ fn text(value: &str) -> Result<Test> {
     if !value.contains('*') {
         return Ok(Test::Text(value.to_string()));
     }
-    // The matcher panics where it becomes too large.
+    // The matcher panics on globs that are too large.
     if value.len() > MAX_GLOB {
-        return Err(Mistake(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())).into());
+        return Err(Mistake(format!("a value with `*` has {} bytes; the limit is {MAX_GLOB}", value.len())).into());
     }
     let glob = GlobBuilder::new(value).case_insensitive(true).build();
     glob.map(|it| Test::Glob(it.compile_matcher())).map_err(|error| Mistake(error.to_string()).into())

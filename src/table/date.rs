@@ -1,13 +1,13 @@
-//! Cells to dates: `2025-03-06`, `6.3.2025`, `06/03/2025`, `6 March 2025`, `März 2025`, `2025-03`, `March`.
+//! Parses cells as dates: `2025-03-06`, `6.3.2025`, `06/03/2025`, `6 March 2025`, `März 2025`, `2025-03`, `March`.
 //!
-//! What stands in a cell has to be a date as a whole. Of `03/06/2025` the rest of the column tells which number is the
-//! month; where it does not, it is none.
+//! The whole cell must be a date. In `03/06/2025` the other cells of the column decide which number is the month; if
+//! they do not, the cell is not a date.
 
 use chrono::{Datelike, NaiveDate};
 
 use crate::model::TablePeriod;
 
-/// Names of the months in English, German and French, without dots; shorter forms begin them.
+/// Month names in English, German and French, without dots; abbreviations are prefixes of them.
 const MONTHS: [&[&str]; 12] = [
     &["january", "januar", "jänner", "janvier"],
     &["february", "februar", "feber", "février"],
@@ -22,32 +22,32 @@ const MONTHS: [&[&str]; 12] = [
     &["november", "novembre"],
     &["december", "dezember", "décembre"],
 ];
-/// Letters of the shortest form of a month.
+/// Letters of the shortest abbreviation.
 const SHORTEST_MONTH: usize = 3;
 /// Characters of the longest date.
 const LONGEST: usize = 40;
 
-/// A date, as exact as it is written: a year at least, or a month of any year.
+/// A date with its precision: at least a year, or a month of any year.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Date {
-    /// None of a month alone.
+    /// `None` for a month alone.
     pub(crate) year: Option<i32>,
-    /// None of a year alone.
+    /// `None` for a year alone.
     pub(crate) month: Option<u32>,
-    /// None of a month or a year.
+    /// `None` for a month or a year.
     pub(crate) day: Option<u32>,
     /// Seconds since midnight.
     seconds: u32,
 }
 
 impl Date {
-    /// Returns the first second that is in it, in seconds since the epoch as if it were UTC; none of a month alone.
+    /// Returns the first second of the date, in seconds since the epoch as if it were UTC; `None` for a month alone.
     pub(crate) fn start(self) -> Option<i64> {
         let day = NaiveDate::from_ymd_opt(self.year?, self.month.unwrap_or(1), self.day.unwrap_or(1))?;
         Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp() + i64::from(self.seconds))
     }
 
-    /// Returns the first second behind it: that of the next year, month or day, or the next second.
+    /// Returns the end (exclusive): the start of the next year, month, day or second.
     pub(crate) fn end(self) -> Option<i64> {
         if self.seconds > 0 {
             return Some(self.start()? + 1);
@@ -62,8 +62,7 @@ impl Date {
         Some(next.and_hms_opt(0, 0, 0)?.and_utc().timestamp())
     }
 
-    /// Returns the name of the period that it is in: `2025`, `2025-Q1`, `2025-03`, `2025-03-06`; none where it is not as
-    /// exact as that.
+    /// Returns the name of its period: `2025`, `2025-Q1`, `2025-03`, `2025-03-06`; `None` if the date is less precise.
     pub(crate) fn period(self, period: TablePeriod) -> Option<String> {
         let (year, month) = (self.year, self.month);
         Some(match period {
@@ -78,7 +77,7 @@ impl Date {
     }
 }
 
-/// Which of two numbers with slashes between is the day, as far as a column shows it.
+/// The order of day and month in dates with slashes, as far as a column shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     day_first: bool,
@@ -86,7 +85,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Learns from a cell.
+    /// Updates the order from a cell.
     pub(crate) fn learn(&mut self, text: &str) {
         if let Some([first, second, _]) = slashes(text) {
             self.day_first |= first > 12 && second <= 12;
@@ -94,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Reads a cell of the column.
+    /// Parses a cell of the column.
     pub(crate) fn read(self, text: &str) -> Option<Date> {
         let text = text.trim();
         if text.len() > LONGEST || text.len() < SHORTEST_MONTH {
@@ -113,12 +112,12 @@ impl Order {
     }
 }
 
-/// Says whether a text is a date in one way or another.
+/// Whether a text is a date in any format.
 pub(crate) fn is_date(text: &str) -> bool {
     Order { day_first: true, month_first: false }.read(text).is_some() || slashes(text).is_some()
 }
 
-/// Returns the month that a word names, in any of the languages; shorter forms count, `may` and `mar` among them.
+/// Returns the month that a word names, in any of the languages. Abbreviations count, also `may` and `mar`.
 pub(crate) fn month(word: &str) -> Option<u32> {
     let word = word.trim_end_matches('.').to_lowercase();
     if word.chars().count() < SHORTEST_MONTH {
@@ -135,7 +134,7 @@ fn date(year: i32, month: u32, day: Option<u32>) -> Option<Date> {
     Some(Date { year: Some(year), month: Some(month), day, seconds: 0 })
 }
 
-/// The whole numbers between these signs, each of so many digits at most.
+/// Exactly `N` numbers of at most four digits, separated by `sign`.
 fn numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
     let mut numbers = [0; N];
     let mut parts = text.split(sign);
@@ -153,7 +152,7 @@ fn slashes(text: &str) -> Option<[u32; 3]> {
     (found[2] >= 1000 && (1..=31).contains(&found[0]) && (1..=31).contains(&found[1])).then_some(found)
 }
 
-/// `2025-03-06`, perhaps with a time, `2025/03/06`, `2025-03`, and `2025-Q1` as its first month is none.
+/// `2025-03-06` with an optional time, `2025/03/06`, `2025-03`. `2025-Q1` is not a date.
 fn iso(text: &str) -> Option<Date> {
     let (day, time) = match text.split_once(['T', ' ']) {
         Some((day, time)) => (day, Some(time.trim())),
@@ -168,7 +167,7 @@ fn iso(text: &str) -> Option<Date> {
     date(i32::try_from(year).ok()?, month, None)
 }
 
-/// `08:30`, `08:30:59.5Z`; where it holds is not looked at.
+/// `08:30`, `08:30:59.5Z`; ignores the time zone.
 fn seconds(time: &str) -> Option<u32> {
     let time = time.trim_end_matches('Z');
     let time = time.find(['+', '-']).map_or(time, |at| &time[..at]);
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_read_however_they_are_written() {
+    fn dates_parse_in_all_formats() {
         for (text, expected) in [
             ("2025-03-06", "2025-03-06"),
             ("2025/03/06", "2025-03-06"),
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn non_date_gives_none() {
         for text in [
             "",
             "2025",
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_column_tells_the_day_from_the_month() {
+    fn column_decides_day_or_month_first() {
         assert_eq!(read(&["13/01/2025"], "03/06/2025").as_deref(), Some("2025-06-03"));
         assert_eq!(read(&["01/13/2025"], "03/06/2025").as_deref(), Some("2025-03-06"));
         assert_eq!(read(&["01/13/2025", "13/01/2025"], "03/06/2025"), None);
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_as_long_as_it_is_exact() {
+    fn date_range_matches_its_precision() {
         let spans = |text: &str| {
             let date = Order::default().read(text).unwrap();
             date.end().unwrap() - date.start().unwrap()
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_in_its_periods() {
+    fn date_names_its_periods() {
         let date = Order::default().read("2025-05-19").unwrap();
         let named = TablePeriod::ALL.map(|it| date.period(it).unwrap());
         assert_eq!(named, ["2025", "2025-Q2", "2025-05", "2025-05-19"]);

@@ -1,18 +1,18 @@
-//! Rows of cells in one text: a hundred thousand rows are a few allocations.
+//! Rows of cells stored in one string: a hundred thousand rows take a few allocations.
 
 /// Rows of cells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
     text: String,
-    /// Where each cell ends in the text.
+    /// End offset of each cell in `text`.
     ends: Vec<u32>,
-    /// The first cell of each row.
+    /// Index of the first cell of each row.
     starts: Vec<u32>,
     widest: usize,
 }
 
 impl Grid {
-    /// Adds a row. Of a text beyond 4 GiB, which no document has, the rest is dropped.
+    /// Adds a row. Drops text beyond 4 GiB, which no document has.
     pub(crate) fn push<'t>(&mut self, cells: impl Iterator<Item = &'t str>) {
         let Ok(start) = u32::try_from(self.ends.len()) else { return };
         self.starts.push(start);
@@ -24,7 +24,7 @@ impl Grid {
         self.widest = self.widest.max(self.ends.len() - start as usize);
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Approximate memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + (self.ends.len() + self.starts.len()) * size_of::<u32>()
     }
@@ -45,7 +45,7 @@ impl Grid {
         self.widest
     }
 
-    /// Returns a cell; empty where there is none.
+    /// Returns a cell; empty if out of range.
     pub(crate) fn cell(&self, row: usize, column: usize) -> &str {
         let (start, end) = self.range(row);
         let at = start + column;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_come_back_and_what_is_not_there_is_empty() {
+    fn cells_round_trip_and_missing_cell_is_empty() {
         let mut grid = Grid::default();
         grid.push(["a", "", "é"].into_iter());
         grid.push([].into_iter());

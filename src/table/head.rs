@@ -1,4 +1,4 @@
-//! Heads or rows: none, one or two rows of heads, told by what stands in them and below.
+//! Detects zero, one or two head rows of a table from their cells and the cells below.
 
 use std::collections::HashSet;
 
@@ -6,16 +6,16 @@ use crate::table::grid::Grid;
 use crate::table::read::column_letters;
 use crate::table::{date, number};
 
-/// Rows that are looked at below the heads.
+/// Rows sampled below the heads.
 const SAMPLE: usize = 20;
-/// Rows of a table of nothing but texts in which its heads may not stand once more.
+/// Rows in which the heads of a text-only table must not recur.
 const UNLIKE: usize = 50;
-/// Rows above the heads, such as a title, that are passed over.
+/// Upper limit of rows skipped above the heads, such as a title.
 const MOST_ABOVE: usize = 3;
-/// Bytes of the longest name of a column.
+/// Upper limit of a column name in bytes.
 const LONGEST_NAME: usize = 200;
 
-/// How a table begins.
+/// The head rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Rows above the heads.
@@ -33,7 +33,7 @@ enum Kind {
     Number,
 }
 
-/// What stands in a cell.
+/// The type of a cell.
 fn kind(text: &str) -> Kind {
     match text {
         it if is_blank(it) => Kind::Empty,
@@ -44,12 +44,12 @@ fn kind(text: &str) -> Kind {
     }
 }
 
-/// Says whether a cell is empty, or says that there is nothing.
+/// Whether a cell is empty or a placeholder such as `n/a`.
 pub(super) fn is_blank(text: &str) -> bool {
     matches!(text.trim(), "" | "-" | "–" | "—" | "n/a" | "N/A" | "n.a." | "NA" | "null" | "NULL" | "…" | "?")
 }
 
-/// Tells the heads of a table, or takes so many.
+/// Detects the heads of a table, or uses `wanted` head rows.
 pub(super) fn detect(grid: &Grid, wanted: Option<u32>) -> Found {
     let skip = above(grid);
     let left = grid.len().saturating_sub(skip);
@@ -70,7 +70,7 @@ fn above(grid: &Grid) -> usize {
     (0..grid.len().min(MOST_ABOVE)).take_while(is_title).count()
 }
 
-/// What most cells of a column are, below some rows; none where they are empty.
+/// The type of most cells of a column from row `first` on; `None` if there is no majority.
 fn below(grid: &Grid, first: usize, column: usize) -> Option<Kind> {
     let kinds: Vec<Kind> = (first..grid.len().min(first + SAMPLE))
         .map(|row| kind(grid.cell(row, column)))
@@ -80,7 +80,7 @@ fn below(grid: &Grid, first: usize, column: usize) -> Option<Kind> {
     [Kind::Number, Kind::Date, Kind::Year, Kind::Text].into_iter().find(|it| most(*it))
 }
 
-/// Says whether a row can be heads over the rows from `first` on: words, and years or months over numbers.
+/// Whether a row can be the head of the rows from `first` on: words, and years or months over numbers.
 fn is_like_heads(grid: &Grid, row: usize, first: usize) -> bool {
     let filled = (0..grid.widest()).filter(|it| !is_blank(grid.cell(row, *it))).count();
     let fits = |column: usize| match kind(grid.cell(row, column)) {
@@ -91,7 +91,7 @@ fn is_like_heads(grid: &Grid, row: usize, first: usize) -> bool {
     filled > 0 && (0..grid.widest()).all(fits)
 }
 
-/// Columns that hold something else than words below, though a word stands above.
+/// Counts the columns with a typed body that differs in type from the cell above.
 fn telling(grid: &Grid, row: usize, first: usize) -> usize {
     let is_telling = |column: &usize| {
         let own = kind(grid.cell(row, *column));
@@ -108,7 +108,7 @@ fn is_single(grid: &Grid, row: usize) -> bool {
     if telling(grid, row, row + 1) > 0 {
         return true;
     }
-    // Nothing but words: heads differ from each other, and from what stands below.
+    // Only text: heads must be distinct and must not recur below.
     let names: Vec<&str> = (0..grid.widest()).map(|it| grid.cell(row, it)).collect();
     let differ = names.iter().collect::<HashSet<_>>().len() == names.len() && names.iter().all(|it| !it.is_empty());
     let repeats =
@@ -118,7 +118,7 @@ fn is_single(grid: &Grid, row: usize) -> bool {
     differ && !has_typed && !(0..names.len()).any(repeats)
 }
 
-/// Says whether two rows are heads: the upper spans several columns, or the lower has words, such as units, over numbers.
+/// Whether two rows are heads: the upper spans columns, or the lower has words such as units over numbers.
 fn is_double(grid: &Grid, row: usize) -> bool {
     if grid.len() < row + 3 || !is_like_heads(grid, row, row + 2) || !is_like_heads(grid, row + 1, row + 2) {
         return false;
@@ -135,8 +135,8 @@ fn is_double(grid: &Grid, row: usize) -> bool {
     told > 0 && (spans && lower > 1 || told == typed && typed > 1 && told * 2 >= grid.widest())
 }
 
-/// Names of the columns: those of two rows joined, those without a name by their letter; `left` is the column of the sheet
-/// that the table begins in. No two are the same.
+/// Unique column names: two rows are joined, unnamed columns use their letters; `left` is the first column on the
+/// sheet.
 pub(super) fn names(grid: &Grid, found: &Found, left: usize) -> Vec<String> {
     let letters = |column: usize| column_letters(left + column);
     let mut names: Vec<String> = Vec::new();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_of_heads_is_told_by_what_stands_below() {
+    fn single_head_row_is_detected_from_body() {
         check(&["date,what,sum", "2025-01-02,a,5", "2025-01-03,b,6"], (0, 1), &["date", "what", "sum"]);
         check(&["name,town", "Ada,York", "Bram,Hull"], (0, 1), &["name", "town"]);
         check(&["item,2024,2025", "a,5,6", "b,7,8"], (0, 1), &["item", "2024", "2025"]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rows_of_heads_are_joined() {
+    fn two_head_rows_are_joined() {
         let quarters = ["Region,2025,,2026,", ",Q1,Q2,Q1,Q2", "North,1,2,3,4", "South,5,6,7,8"];
         check(&quarters, (0, 2), &["Region", "2025 / Q1", "2025 / Q2", "2026 / Q1", "2026 / Q2"]);
         let repeated = ["Region,2025,2025,Total", "Region,Q1,Q2,Total", "North,1,2,3"];
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_heads_have_letters() {
+    fn columns_without_heads_use_letters() {
         check(&["2025-01-02,a,5", "2025-01-03,b,6"], (0, 0), &["A", "B", "C"]);
         check(&["a,5", "b,6"], (0, 0), &["A", "B"]);
         check(&["Ada,York", "Bram,York", "Ada,Hull"], (0, 0), &["A", "B"]);
@@ -210,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn a_title_above_the_heads_is_passed_over() {
+    fn title_above_heads_is_skipped() {
         check(&["Expenses of the year", "date,what,sum", "2025-01-02,a,5"], (1, 1), &["date", "what", "sum"]);
     }
 
     #[test]
-    fn so_many_heads_as_are_asked_for_are_taken() {
+    fn requested_head_rows_override_detection() {
         let mut grid = Grid::default();
         ["a,b", "c,d", "e,f"].iter().for_each(|it| grid.push(it.split(',')));
         for rows in 0..3 {

@@ -1,12 +1,12 @@
-//! Tables of a document: rows by condition, groups, exact values and their evidence; pure.
+//! Tables of a document: filters, groups, exact aggregates and their evidence. Pure.
 //!
-//! [`of_document`] gives the tables of a document, [`run`] answers a request about them, and [`answer::answer`] a question
-//! in words of which it is sure. The steps, one file each: `read` puts the blocks together that readers cut, `head` tells
-//! heads from rows, `column` what a column holds, with `number` and `date` for its cells, `condition` which rows meet a
-//! filter, `aggregate` makes exact values, `query` has the order of all of that.
+//! [`of_document`] returns the tables of a document, [`run`] executes a request on them, and [`answer::answer`] answers
+//! a question in words if it is certain. One file per step: `read` joins the blocks into which readers split tables,
+//! `head` detects the heads, `column` the type of a column, `number` and `date` parse cells, `condition` filters rows,
+//! `aggregate` computes exact values, and `query` combines the steps.
 //!
-//! A cell that is no number is counted and named in the answer, never taken as 0; a number that could be two, such as
-//! `1,234`, is decided by the rest of its column or left out and named. Sums are exact decimal numbers.
+//! A cell that is not a number is counted and reported, never taken as 0. An ambiguous number such as `1,234` is
+//! decided by the rest of its column, or excluded and reported. Sums are exact decimal numbers.
 
 mod aggregate;
 pub mod answer;
@@ -31,35 +31,34 @@ pub use query::run;
 pub use read::of_document;
 pub use recognise::{asks, recognise};
 
-/// A table of a document, its heads told from its rows.
+/// A table of a document, with detected heads.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Name of its sheet, or the heading above it; may be empty.
     pub name: String,
-    /// Whether it stands on a sheet.
+    /// Whether it is on a sheet.
     pub is_sheet: bool,
-    /// Whether its numbers have a dot before decimals, as the values of most spreadsheets do. OpenDocument keeps them as they
-    /// are shown.
+    /// Whether its numbers have a decimal point, as in most spreadsheets. OpenDocument stores them as displayed.
     has_dots: bool,
-    /// Which of the tables of its document it is, from 1.
+    /// Its number in the document, from 1.
     pub number: u32,
-    /// Rows that are heads: 0, 1 or 2.
+    /// Number of head rows: 0, 1 or 2.
     pub head_rows: u32,
     /// Names of the columns.
     pub heads: Vec<String>,
-    /// False where a limit cut the document short.
+    /// False if a limit truncated the document.
     pub is_whole: bool,
-    /// All rows, with the heads and what stands above them.
+    /// All rows, including heads and rows above them.
     grid: Grid,
-    /// Where each row stands.
+    /// Place of each row.
     places: Vec<Place>,
-    /// Blocks that the rows stand in.
+    /// Anchors of the blocks that hold the rows.
     anchors: Vec<Anchor>,
     /// The first row below the heads.
     first: usize,
 }
 
-/// Where a row stands.
+/// Place of a row.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     /// Index of the block.
@@ -74,7 +73,7 @@ impl Table {
         self.grid.len() - self.first
     }
 
-    /// Says whether there is no row below the heads.
+    /// Whether there are no rows below the heads.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -84,12 +83,12 @@ impl Table {
         self.heads.len()
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.grid.bytes() + self.places.len() * size_of::<Place>() + self.anchors.len() * size_of::<Anchor>()
     }
 
-    /// Returns a cell, row and column from 0; what a short row does not have is empty.
+    /// Returns a cell, row and column from 0; empty beyond the end of a short row.
     pub fn cell(&self, row: usize, column: usize) -> &str {
         self.grid.cell(self.first + row, column)
     }
@@ -101,7 +100,7 @@ impl Table {
         TableRow { place: self.place(row), anchor, cells }
     }
 
-    /// Says where a row stands: `line 7`, `sheet Q1, B7:F7`, and of a format without either `table 2, row 5`.
+    /// Describes the place of a row: `line 7`, `sheet Q1, B7:F7`, or `table 2, row 5` in formats without either.
     pub fn place(&self, row: usize) -> String {
         let anchor = self.anchor(row);
         let place = self.places[self.first + row];
@@ -113,7 +112,7 @@ impl Table {
         if above.is_empty() { own } else { format!("{above}, {own}") }
     }
 
-    /// Returns the place of a row for programs.
+    /// Returns the machine-readable place of a row.
     fn anchor(&self, row: usize) -> Anchor {
         let place = self.places[self.first + row];
         let block = self.anchors.get(place.block as usize).cloned().unwrap_or_default();
@@ -131,10 +130,10 @@ impl Table {
         }
     }
 
-    /// Rows that have fewer or more cells than there are heads.
+    /// Rows with fewer or more cells than heads.
     fn ragged(&self) -> usize {
         if self.head_rows == 0 || self.anchors.first().is_none_or(|it| it.line_start.is_none()) {
-            // Readers of other formats write no empty cells at the end of a row.
+            // Readers of other formats omit empty cells at the end of a row.
             return 0;
         }
         let width = (0..self.first).map(|it| self.grid.width(it)).max().unwrap_or_default();

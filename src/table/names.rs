@@ -1,15 +1,15 @@
-//! Names of columns, as people write them.
+//! Resolves column names as users type them.
 
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// Names that an error lists.
+/// Upper limit of names listed in an error.
 const MOST_NAMED: usize = 30;
 
-/// Returns the column of a name: in any case, or by a beginning that only one has.
+/// Returns the column with a name, ignoring case, or with a unique prefix.
 ///
 /// # Errors
-/// No column has that name, or several begin with it.
+/// No column has that name, or several have that prefix.
 pub(super) fn resolve(table: &Table, name: &str, field: &'static str) -> Result<usize> {
     let wanted = folded(name);
     let heads: Vec<String> = table.heads.iter().map(|it| folded(it)).collect();
@@ -30,7 +30,7 @@ pub(super) fn resolve(table: &Table, name: &str, field: &'static str) -> Result<
     }
 }
 
-/// Lower case, and white space as one space: underscores count as such.
+/// Lower case; runs of whitespace and underscores become one space.
 pub(super) fn folded(name: &str) -> String {
     let words = name.split(|it: char| it.is_whitespace() || it == '_').filter(|it| !it.is_empty());
     words.collect::<Vec<_>>().join(" ").to_lowercase()

@@ -1,55 +1,55 @@
-//! Cells to exact numbers: `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `(12.50)`, `−3 °C`, `€ 5`, `12,5 %`.
+//! Parses cells as exact numbers: `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `(12.50)`, `−3 °C`, `€ 5`, `12,5 %`.
 //!
-//! One sign may stand between thousands in one country and before decimals in another. What a cell leaves open, as
-//! `1,234` does, the rest of its column decides; where that does not, it stays [`Cell::Ambiguous`].
+//! A sign can group thousands in one country and mark decimals in another. An ambiguous cell such as `1,234` is decided
+//! by the rest of its column; otherwise it stays [`Cell::Ambiguous`].
 
 use bigdecimal::BigDecimal;
 
-/// Digits of the longest number that is counted: more are no amounts, and cost time.
+/// Upper limit of digits: longer ones are not amounts, and cost time.
 const MOST_DIGITS: usize = 60;
-/// Largest power of ten in scientific notation, either way.
+/// Upper limit of the power of ten in scientific notation, in both directions.
 const MOST_EXPONENT: i64 = 60;
-/// Characters of the longest unit.
+/// Upper limit of a unit in characters.
 const MOST_UNIT: usize = 12;
 
-/// Signs of currencies.
+/// Currency signs.
 const CURRENCY_SIGNS: &str = "€$£¥₹₽₩₺₪฿¢₫₴₦₱₡₲₵₸₮";
-/// Names of currencies; they may stand before a number too.
+/// Currency names; they may also precede a number.
 const CURRENCIES: &str = "\
     eur usd gbp chf jpy cny sek nok dkk pln czk huf ron bgn try rub inr aud cad nzd brl mxn zar sgd hkd krw ils isk \
     kr fr. sfr. zł kč ft rs rs. us$ r$ a$ c$ euro euros";
-/// Units that may follow a number at once: of other letters, as in `12a`, it is unclear what they are.
+/// Units that may follow a number without a space. Other letters, as in `12a`, are ambiguous.
 const ATTACHED: &str = "\
     kg g mg t lb oz km m cm mm µm m2 m3 m² m³ l ml cl hl kwh mwh wh w kw mw v ma hz khz mhz ghz h min s ms gb mb kb \
     tb gib mib kib % ‰ ° °c °f k pa hpa bar nm j kj kcal km/h m/s ha";
 
-/// What a cell says as a number.
+/// A cell parsed as a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// A number, with its unit as it is written; no unit is an empty text.
+    /// A number with its unit as written; no unit is an empty string.
     Number(BigDecimal, String),
-    /// It could be two numbers.
+    /// Two numbers are possible.
     Ambiguous,
-    /// It has more digits than are counted.
+    /// Too many digits.
     TooLong,
-    /// It is no number.
+    /// Not a number.
     None,
 }
 
-/// How the digits of a number are parted.
+/// The grouping of a number's digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Digits only.
     Plain,
-    /// Once a sign before decimals.
+    /// One decimal sign.
     Decimal(char),
-    /// Signs between thousands, and perhaps one before decimals.
+    /// Group signs, and an optional decimal sign.
     Grouped(char, Option<char>),
-    /// Once a sign before three digits.
+    /// One sign before three digits.
     Unclear(char),
 }
 
-/// The parts of a number as it is written.
+/// The parts of a written number.
 struct Parts<'t> {
     is_negative: bool,
     core: &'t str,
@@ -58,7 +58,7 @@ struct Parts<'t> {
     unit: &'t str,
 }
 
-/// What the cells of a column show of its signs, and what is known beside.
+/// The signs used in a column, as learned from its cells, the caller and the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Habit {
     comma_decimal: bool,
@@ -67,17 +67,17 @@ pub(crate) struct Habit {
     dot_group: bool,
     /// The decimal sign that the caller names.
     named: Option<char>,
-    /// Whether all numbers have a dot before decimals.
+    /// Whether all numbers have a decimal point.
     has_dots: bool,
 }
 
 impl Habit {
-    /// What is known before the cells are looked at.
+    /// Starts with what is known before reading cells.
     pub(crate) fn new(named: Option<char>, has_dots: bool) -> Habit {
         Habit { named, has_dots, ..Habit::default() }
     }
 
-    /// Learns from a cell; returns its unit where it is a number.
+    /// Learns from a cell; returns its unit if it is a number.
     pub(crate) fn learn<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let parts = parts(text)?;
         let mut note = |sign: char, is_decimal: bool| match (sign, is_decimal) {
@@ -98,7 +98,7 @@ impl Habit {
         Some(parts.unit)
     }
 
-    /// Says whether the one sign of an unclear number stands before decimals; none where that stays open.
+    /// Whether the sign of an ambiguous number is a decimal sign; `None` if unknown.
     fn is_decimal(self, sign: char) -> Option<bool> {
         if let Some(named) = self.named {
             return Some(sign == named);
@@ -111,7 +111,7 @@ impl Habit {
         (decimal != group).then_some(decimal)
     }
 
-    /// Reads a cell of the column.
+    /// Parses a cell of the column.
     pub(crate) fn read(self, text: &str) -> Cell {
         let Some(parts) = parts(text) else { return Cell::None };
         let decimal = match parts.form {
@@ -146,7 +146,7 @@ impl Habit {
     }
 }
 
-/// Returns the number that a person writes in a request: a dot before decimals unless the text says otherwise.
+/// Parses a number in a request: a decimal point unless the text shows otherwise.
 pub(crate) fn written(text: &str) -> Option<BigDecimal> {
     match Habit::new(None, true).read(text) {
         Cell::Number(number, _) => Some(number),
@@ -154,30 +154,30 @@ pub(crate) fn written(text: &str) -> Option<BigDecimal> {
     }
 }
 
-/// Says whether a text is a number in one way or another.
+/// Whether a text is a number in any format.
 pub(crate) fn is_number(text: &str) -> bool {
     parts(text).is_some()
 }
 
-/// Says whether it is a whole number that may be a year.
+/// Whether a text is a whole number that can be a year.
 pub(crate) fn is_year(text: &str) -> bool {
     text.len() == 4 && text.bytes().all(|it| it.is_ascii_digit()) && (text.starts_with("19") || text.starts_with("20"))
 }
 
-/// Says whether a word, in any case, is one of a list.
+/// Whether a list contains a word, ignoring case.
 fn is_in(list: &str, word: &str) -> bool {
     let word = word.to_lowercase();
     list.split(' ').any(|it| it == word)
 }
 
-/// Says whether a unit is a currency.
+/// Whether a unit is a currency.
 pub(crate) fn is_currency(unit: &str) -> bool {
     let mut letters = unit.chars();
     let is_sign = matches!((letters.next(), letters.next()), (Some(sign), None) if CURRENCY_SIGNS.contains(sign));
     is_sign || is_in(CURRENCIES, unit)
 }
 
-/// Returns the one name of a unit that is written in several ways, in lower case.
+/// Returns the canonical name of a unit, in lower case.
 pub(crate) fn unit_name(unit: &str) -> String {
     let unit = unit.to_lowercase();
     match unit.as_str() {
@@ -189,14 +189,14 @@ pub(crate) fn unit_name(unit: &str) -> String {
     }
 }
 
-/// Says whether a word is a unit that is told without a number beside it.
+/// Whether a word is recognised as a unit without a number.
 pub(crate) fn is_known_unit(word: &str) -> bool {
     is_currency(word) || word.len() > 1 && is_in(ATTACHED, word)
 }
 
 fn parts(text: &str) -> Option<Parts<'_>> {
     let text = text.trim();
-    // Most cells of a table are no numbers: told by their first letters.
+    // Most cells of a table are not numbers: reject them by their first letters.
     let first = text.find(|it: char| it.is_ascii_digit())?;
     let first = text[..first].strip_suffix(['.', ',']).map_or(first, str::len);
     let (before, rest) = text.split_at(first);
@@ -220,7 +220,7 @@ fn parts(text: &str) -> Option<Parts<'_>> {
     Some(Parts { is_negative: is_negative || is_bracketed || is_trailing, core, form, exponent, unit })
 }
 
-/// Reads what stands before the digits: a bracket, a sign, a currency.
+/// Parses the text before the digits: a bracket, a sign, a currency.
 fn opening(before: &str) -> Option<(bool, bool, &str)> {
     let mut rest = before.trim();
     let (mut is_bracketed, mut signs, mut is_negative) = (false, 0, false);
@@ -248,7 +248,7 @@ fn is_part(letter: char) -> bool {
     letter.is_ascii_digit() || matches!(letter, '.' | ',' | '\'' | '\u{2019}') || letter.is_whitespace()
 }
 
-/// Reads `e-7`.
+/// Parses `e-7`.
 fn exponent(behind: &str) -> (i64, &str) {
     let none = (0, behind);
     let Some(rest) = behind.strip_prefix(['e', 'E']) else { return none };
@@ -259,7 +259,7 @@ fn exponent(behind: &str) -> (i64, &str) {
     }
 }
 
-/// Says whether what stands behind a number is a unit: one word that is none, or one that is known.
+/// Whether the text after a number is a unit: a known one, or one separate word.
 fn is_unit(unit: &str, is_apart: bool) -> bool {
     if is_currency(unit) || is_in(ATTACHED, unit) {
         return true;
@@ -271,7 +271,7 @@ fn is_unit(unit: &str, is_apart: bool) -> bool {
         && unit.chars().all(of_unit)
 }
 
-/// Tells how digits are parted; none of what is no number, e.g. a date.
+/// Detects the grouping of digits; `None` for other text, e.g. a date.
 fn form(core: &str) -> Option<Form> {
     if core.bytes().all(|it| it.is_ascii_digit()) {
         return (!core.is_empty()).then_some(Form::Plain);
@@ -285,7 +285,7 @@ fn form(core: &str) -> Option<Form> {
     let parts: Vec<&str> = core.split(|it: char| !it.is_ascii_digit()).collect();
     let (last, first) = (*signs.last()?, signs[0]);
     let is_decimal = |it: char| matches!(it, '.' | ',');
-    // Behind the last sign stand digits; nothing else has to stand before the first than for `.5`.
+    // Digits must follow the last sign, and precede the first except in `.5`.
     if parts.last()?.is_empty() || parts[0].is_empty() && !(signs.len() == 1 && is_decimal(last)) {
         return None;
     }
@@ -302,7 +302,7 @@ fn form(core: &str) -> Option<Form> {
     (group && are_groups(&parts[..parts.len() - 1], first)).then_some(Form::Grouped(first, Some(last)))
 }
 
-/// Says whether digits are grouped as thousands are, or as lakhs with commas.
+/// Whether digits are grouped as thousands, or as lakhs with commas.
 fn are_groups(groups: &[&str], sign: char) -> bool {
     let [first, middle @ .., last] = groups else { return groups.len() == 1 };
     let lakhs = sign == ',' && first.len() < 3 && middle.iter().all(|it| it.len() == 2);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_many_places_are_read() {
+    fn numbers_parse_in_formats_of_many_countries() {
         for (text, expected) in [
             ("1,234.56", "1234.56"),
             ("1.234,56", "1234.56"),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn non_number_gives_none() {
         for text in [
             "",
             "-",
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cell_leaves_open_its_column_decides() {
+    fn column_decides_ambiguous_number() {
         for (column, text, expected) in [
             (&[][..], "1,234", "Ambiguous"),
             (&["900"], "1.234", "Ambiguous"),

@@ -1,4 +1,4 @@
-//! A request to an answer: which table, which rows, which groups, which values.
+//! Executes a request: selects the table, filters rows, groups them and computes values.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -12,21 +12,21 @@ use crate::table::column::{Column, Kind};
 use crate::table::condition::{Condition, Matched};
 use crate::table::{Table, names};
 
-/// Rows that are shown when the request does not say how many.
+/// Default number of rows in an answer.
 const ROWS: u32 = 20;
-/// Most rows or groups of an answer.
+/// Upper limit of rows or groups in an answer.
 const MOST: u32 = 1_000;
-/// Groups that are shown when the request does not say how many.
+/// Default number of groups in an answer.
 const GROUPS: usize = 100;
-/// Places of rows that prove the value of a group.
+/// Proving rows reported per value of a group.
 const GROUP_EVIDENCE: usize = 5;
-/// Values of one request.
+/// Upper limit of values in one request.
 const MOST_VALUES: usize = 20;
 
-/// The cell or period that rows have in common, and the rows.
+/// A group: the common cell or period, and the rows.
 type Group = (String, Vec<usize>);
 
-/// What of a table is asked for, with its columns.
+/// A request with its resolved columns.
 struct Query<'q> {
     table: &'q Table,
     request: &'q TableRequest,
@@ -38,7 +38,7 @@ struct Query<'q> {
 /// Answers a request about the tables of a document.
 ///
 /// # Errors
-/// There is no such table, sheet or column, the filter cannot be understood, or a value needs another kind of column.
+/// No such table, sheet or column; an invalid filter; or an aggregate that does not fit the type of its column.
 pub fn run(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
     let (table, count) = chosen(tables, request)?;
     let headed;
@@ -76,7 +76,7 @@ pub fn run(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
     Ok(response)
 }
 
-/// The table that is asked for, and how many there are.
+/// The requested table, and how many there are.
 fn chosen<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table, u32)> {
     let fits = |it: &&Table| {
         request.sheet.as_ref().is_none_or(|sheet| it.is_sheet && names::folded(&it.name) == names::folded(sheet))
@@ -102,13 +102,13 @@ fn chosen<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table,
     let table = (number as usize).checked_sub(1).and_then(|it| found.get(it));
     let table = table.ok_or_else(|| {
         Error::not_found(format!("`{}` has no table {number}", request.path))
-            .hint(format!("it has {}, counted from 1", found.len()))
+            .hint(format!("it has {} tables, counted from 1", found.len()))
             .field("table")
     })?;
     Ok((table, u32::try_from(found.len()).unwrap_or(u32::MAX)))
 }
 
-/// At most so many, and one at least.
+/// The value or its default, checked to be between 1 and the limit.
 fn within(field: &'static str, value: Option<u32>, default: u32) -> Result<usize> {
     match value.unwrap_or(default) {
         value @ 1..=MOST => Ok(value as usize),
@@ -123,12 +123,12 @@ impl<'q> Query<'q> {
             Some(".") => Some('.'),
             Some(",") => Some(','),
             Some(other) => {
-                let text = format!("`{}` is no decimal sign", other.chars().take(20).collect::<String>());
+                let text = format!("`{}` is not a decimal sign", other.chars().take(20).collect::<String>());
                 return Err(Error::invalid(text).hint("use . or ,").field("decimal"));
             }
         };
         if request.aggregates.len() > MOST_VALUES {
-            return Err(Error::invalid(format!("more than {MOST_VALUES} values are asked for")).field("aggregates"));
+            return Err(Error::invalid(format!("more than {MOST_VALUES} values requested")).field("aggregates"));
         }
         let column = |it: &TableAggregate| {
             let found = it.column.as_ref().map(|name| names::resolve(table, name, "aggregates")).transpose()?;
@@ -161,11 +161,11 @@ impl<'q> Query<'q> {
             warnings.push(format!("{ragged} rows have fewer or more cells than the head"));
         }
         if self.table.head_rows == 0 {
-            warnings.push("no row looks like heads: the columns are named by letters".into());
+            warnings.push("no row looks like a head: the columns are named by letters".into());
         }
         if matched.open > 0 {
             warnings.push(format!(
-                "the filter stays open for {} rows, which do not count: a cell is empty or of another kind",
+                "the filter is undefined for {} rows, which do not count: a cell is empty or of another type",
                 matched.open
             ));
         }
@@ -185,7 +185,7 @@ impl<'q> Query<'q> {
         warnings
     }
 
-    /// Lists rows, those with the largest values first where `top` asks for them.
+    /// Lists rows, or the rows with the largest values if `top` is set.
     fn list(&self, rows: Vec<usize>, response: &mut TableResponse) -> Result<()> {
         let Some(top) = self.request.top else {
             response.truncated |= rows.len() > self.limit;
@@ -196,7 +196,7 @@ impl<'q> Query<'q> {
         let column = self.column(by, "by")?;
         if !matches!(column.kind, Kind::Number | Kind::Date) {
             let text = format!(
-                "most cells of `{}` are no numbers and no dates: they have no order",
+                "most cells of `{}` are neither numbers nor dates, so they have no order",
                 self.table.heads[column.index]
             );
             return Err(Error::invalid(text).field("by"));
@@ -213,7 +213,7 @@ impl<'q> Query<'q> {
         ordered.sort_by(|one, other| self.compare(&one.0, &other.0).then(one.1.cmp(&other.1)));
         if left > 0 {
             let head = &self.table.heads[column.index];
-            response.warnings.push(format!("{left} rows have nothing in `{head}` that compares, and are left out"));
+            response.warnings.push(format!("{left} rows have no comparable value in `{head}` and are left out"));
         }
         warn_of_totals(totals.len(), &mut response.warnings);
         response.truncated |= ordered.len() > top as usize;
@@ -221,12 +221,12 @@ impl<'q> Query<'q> {
         Ok(())
     }
 
-    /// The order of the answer: the largest first unless the smallest are asked for.
+    /// The order of the answer: largest first unless `ascending` is set.
     fn compare(&self, one: &Order, other: &Order) -> Ordering {
         if self.request.ascending { one.cmp(other) } else { other.cmp(one) }
     }
 
-    /// Makes the values of all rows, with the rows that prove them.
+    /// Computes values over all rows, with the rows that prove them.
     fn total(&self, rows: &[usize], response: &mut TableResponse) -> Result<()> {
         let totals = totals(self.table, rows);
         let task = Task { table: self.table, totals: &totals, evidence: self.limit };
@@ -248,11 +248,11 @@ impl<'q> Query<'q> {
         self.aggregates.iter().map(|(function, column)| task.make(*function, column.as_ref(), rows)).collect()
     }
 
-    /// Groups rows by the cells of a column, and makes the values of each group.
+    /// Groups rows by the cells of a column, and computes the values of each group.
     fn group(&self, name: &str, rows: &[usize], response: &mut TableResponse) -> Result<()> {
         let column = self.column(name, "group_by")?;
         if self.request.per.is_some() && column.kind != Kind::Date {
-            let text = format!("most cells of `{}` are no dates: they have no period", self.table.heads[column.index]);
+            let text = format!("most cells of `{}` are not dates: they have no period", self.table.heads[column.index]);
             return Err(Error::invalid(text).field("per"));
         }
         let totals = totals(self.table, rows);
@@ -260,7 +260,7 @@ impl<'q> Query<'q> {
         let (groups, keyless) = keyed(self.table, &column, self.request.per, &counted);
         if keyless > 0 {
             let head = &self.table.heads[column.index];
-            response.warnings.push(format!("{keyless} rows have no date in `{head}`, and are in no group"));
+            response.warnings.push(format!("{keyless} rows have no date in `{head}` and belong to no group"));
         }
         warn_of_totals(totals.len(), &mut response.warnings);
         let none = HashSet::new();
@@ -284,7 +284,7 @@ impl<'q> Query<'q> {
         Ok(())
     }
 
-    /// Puts the groups first whose values `top` asks for; those without a value come last.
+    /// Sorts groups by the value that `top` refers to; groups without a value come last.
     fn ordered(&self, groups: Vec<Group>) -> Result<Vec<Group>> {
         if self.request.top.is_none() {
             return Ok(groups);
@@ -301,7 +301,7 @@ impl<'q> Query<'q> {
         Ok(made.into_iter().map(|it| it.1).collect())
     }
 
-    /// Which of the values `top` compares groups by.
+    /// Index of the value that `top` sorts groups by.
     fn by(&self) -> Result<usize> {
         if self.request.top.is_some() && self.aggregates.is_empty() {
             return Err(Error::invalid("`top` of groups needs a value, e.g. the sum of a column").field("aggregates"));
@@ -311,7 +311,7 @@ impl<'q> Query<'q> {
         let found = self.aggregates.iter().position(|it| it.1.as_ref().is_some_and(|it| it.index == column));
         let head = &self.table.heads[column];
         found.ok_or_else(|| {
-            Error::invalid(format!("no value of `{head}` is asked for")).hint("add e.g. its sum").field("by")
+            Error::invalid(format!("no value of `{head}` is requested")).hint("add e.g. its sum").field("by")
         })
     }
 }
@@ -320,7 +320,7 @@ fn is_extreme(value: &TableValue) -> bool {
     value.function == TableFunction::Min.name() || value.function == TableFunction::Max.name()
 }
 
-/// Rows by the cell of a column, or by its period, in the order of the table; and how many have no date.
+/// Groups rows by a cell or its period, in table order; also returns the number of rows without a date.
 fn keyed(table: &Table, column: &Column, per: Option<TablePeriod>, rows: &[usize]) -> (Vec<Group>, usize) {
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -352,15 +352,15 @@ fn warn_of_totals(count: usize, warnings: &mut Vec<String>) {
     }
 }
 
-/// Names the cells that are no numbers; empty ones and totals speak for themselves.
+/// Warns of excluded cells, except empty cells and totals.
 fn warn_of_left_out(values: &[TableValue], warnings: &mut Vec<String>) {
     for value in values {
         for left in &value.left_out {
             let why = match left.reason.as_str() {
-                "no number" => "are no numbers",
-                "no date" => "are no dates",
+                "no number" => "are not numbers",
+                "no date" => "are not dates",
                 "ambiguous" => {
-                    "could be two numbers, and the rest of the column does not tell which: name the decimal sign"
+                    "could be two numbers, and the rest of the column does not decide: name the decimal sign"
                 }
                 "unit" => "have another unit",
                 "too long" => "have too many digits",
@@ -369,7 +369,7 @@ fn warn_of_left_out(values: &[TableValue], warnings: &mut Vec<String>) {
             let head = value.column.as_deref().unwrap_or_default();
             let named: Vec<String> = left.examples.iter().map(|it| format!("`{}` ({})", it.text, it.place)).collect();
             let more = if left.cells as usize > named.len() { ", …" } else { "" };
-            let text = format!("{} cells of `{head}` {why}, and are left out: {}{more}", left.cells, named.join(", "));
+            let text = format!("{} cells of `{head}` {why} and are left out: {}{more}", left.cells, named.join(", "));
             if !warnings.contains(&text) {
                 warnings.push(text);
             }

@@ -1,4 +1,4 @@
-//! Documents to tables: readers cut a table into blocks, and one sheet may hold several tables.
+//! Finds the tables of a document: readers split a table into blocks, and one sheet may hold several tables.
 
 use std::borrow::Cow;
 
@@ -6,26 +6,26 @@ use crate::model::{Anchor, Block, BlockKind, Document};
 use crate::table::grid::Grid;
 use crate::table::{Place, Table, head};
 
-/// Rows from which on a block may be a table that was cut, as the readers of text and of web pages do it; the line below
-/// the head of a table of Markdown is none.
+/// Rows of a block above which readers of text and web pages may have split the table; excludes the line below the head
+/// of a Markdown table.
 const FULL_BLOCK: usize = 29;
-/// Tables of one document that are looked at: documents that draw every frame as a table have thousands.
+/// Upper limit of tables per document: documents that draw each frame as a table have thousands.
 const MOST_TABLES: usize = 1_000;
-/// Most columns: a table has as many cells as its rows at most, but every column is looked at.
+/// Upper limit of columns. Cells are bounded by the rows, but each column is analysed.
 const MOST_COLUMNS: usize = 1_000;
 
-/// Rows that may be one table or a part of one.
+/// Rows of one table or of a part of it.
 #[derive(Default)]
 struct Part {
     name: String,
     grid: Grid,
     places: Vec<Place>,
     anchors: Vec<Anchor>,
-    /// Rows of the last blocks that have one anchor.
+    /// Rows in the last blocks that share one anchor.
     rows_of_last: usize,
 }
 
-/// Returns the tables of a document in their order. One column alone is a table only where there is no wider one.
+/// Returns the tables of a document in order. A single column counts as a table only if no table is wider.
 pub fn of_document(document: &Document) -> Vec<Table> {
     let mut parts: Vec<Part> = Vec::new();
     let (mut heading, mut is_open) = (String::new(), false);
@@ -61,20 +61,20 @@ pub fn of_document(document: &Document) -> Vec<Table> {
     tables
 }
 
-/// The columns of a range of cells: `B` and `F` of `B7:F9`.
+/// The column letters of a cell range: `B` and `F` of `B7:F9`.
 pub(super) fn columns(cells: &str) -> (&str, &str) {
     let letters = |cell: &'_ str| cell.find(|it: char| it.is_ascii_digit()).unwrap_or(cell.len());
     let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
     (&first[..letters(first)], &last[..letters(last)])
 }
 
-/// The number of a column from 0, of its letters.
+/// The column number, from 0, of column letters.
 fn column_number(letters: &str) -> usize {
     let number = |sum: usize, it: u8| sum.saturating_mul(26).saturating_add(usize::from(it.saturating_sub(b'A')) + 1);
     letters.bytes().fold(0, number).saturating_sub(1)
 }
 
-/// The letters of a column from 0.
+/// The letters of a column number, from 0.
 pub(super) fn column_letters(column: usize) -> String {
     let mut letters = Vec::new();
     let mut rest = column + 1;
@@ -85,14 +85,14 @@ pub(super) fn column_letters(column: usize) -> String {
     letters.into_iter().rev().collect()
 }
 
-/// The rows of a range of cells: 7 and 9 of `B7:F9`.
+/// The rows of a cell range: 7 and 9 of `B7:F9`.
 fn rows_of_cells(cells: &str) -> Option<(u32, u32)> {
     let number = |cell: &str| cell.trim_start_matches(|it: char| it.is_ascii_uppercase()).parse::<u32>().ok();
     let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
     Some((number(first)?, number(last)?))
 }
 
-/// The line or row of each of the lines of a block; empty where that is unknown.
+/// The line or row number of each line of a block; empty if unknown.
 fn row_numbers(block: &Block, lines: usize) -> Vec<u32> {
     if block.rows.len() == lines {
         return block.rows.clone();
@@ -111,7 +111,7 @@ fn row_numbers(block: &Block, lines: usize) -> Vec<u32> {
 }
 
 impl Part {
-    /// Says whether a block is the rest of this table.
+    /// Whether a block continues this table.
     fn goes_on(&self, block: &Block, media_type: &str) -> bool {
         let Some(last) = self.anchors.last() else { return false };
         let anchor = &block.anchor;
@@ -133,7 +133,7 @@ impl Part {
         if anchor.line_start.is_some() {
             return self.rows_of_last >= FULL_BLOCK;
         }
-        // Other formats write a table in one block, however long it is.
+        // Other formats write a table in one block, whatever its length.
         let widest = block.text.lines().map(|it| cells(&spaced(it)).count()).max().unwrap_or_default();
         media_type.contains("html") && self.rows_of_last > FULL_BLOCK && widest <= self.grid.widest()
     }
@@ -147,13 +147,13 @@ impl Part {
     }
 }
 
-/// Adds the rows of a block to the last part; blank rows of a sheet begin another.
+/// Adds the rows of a block to the last part; blank rows of a sheet start a new part.
 fn add(block: &Block, parts: &mut Vec<Part>) {
     let lines = block.text.split('\n').count();
     let rows = row_numbers(block, lines);
     let Some(part) = parts.last_mut() else { return };
     let left = |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(columns(cells).0));
-    // The rows of a sheet begin in the column of their block; those of a table in the leftmost.
+    // Rows of a sheet start in the column of their block; rows of a table start in the leftmost column.
     let mut pad = left(&block.anchor).saturating_sub(part.anchors.first().map_or(usize::MAX, left));
     let is_same = part.anchors.last() == Some(&block.anchor);
     part.rows_of_last = lines + if is_same { part.rows_of_last } else { 0 };
@@ -176,19 +176,19 @@ fn add(block: &Block, parts: &mut Vec<Part>) {
     }
 }
 
-/// A line whose empty cells at its ends have their space, which the reader cut off.
+/// Restores the spaces of empty cells at the ends of a line, which the reader trimmed.
 fn spaced(line: &str) -> Cow<'_, str> {
     let is_cut = line.starts_with('|') || line.ends_with('|');
     if is_cut { Cow::Owned(format!(" {line} ")) } else { Cow::Borrowed(line) }
 }
 
-/// Cells of a line that is [`spaced`].
+/// Cells of a line from [`spaced`].
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(" | ").map(str::trim)
 }
 
-/// Tells the heads of a part, and adds it to the tables: as one of its own, or as more rows of the last, where it has no
-/// heads and stands below on the same sheet.
+/// Detects the heads of a part and adds it as a new table, or as more rows of the last table if the part has no heads
+/// and lies below it on the same sheet.
 fn settle(part: Part, document: &Document, tables: &mut Vec<Table>) {
     let found = head::detect(&part.grid, None);
     let sheet = |it: &[Anchor]| it.first().and_then(|it| it.sheet.clone());
@@ -234,7 +234,7 @@ fn append(part: Part, above: &mut Table) {
 }
 
 impl Table {
-    /// The same table with so many rows of heads, without a guess from its rows.
+    /// The same table with `rows` head rows, without detection.
     pub(super) fn with_heads(&self, rows: u32) -> Table {
         let found = head::detect(&self.grid, Some(rows));
         let left = self.anchors.first().and_then(|it| it.cell.as_deref()).map_or(0, |it| column_number(columns(it).0));
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_cells_at_the_ends_of_a_line_are_cells() {
+    fn empty_cells_at_line_ends_are_kept() {
         for (line, expected) in [
             ("a | b", vec!["a", "b"]),
             ("| b", vec!["", "b"]),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_the_letters_of_sheets() {
+    fn column_letters_match_spreadsheets() {
         for (number, letters) in [(0, "A"), (25, "Z"), (26, "AA"), (701, "ZZ")] {
             assert_eq!((column_letters(number).as_str(), column_number(letters)), (letters, number));
         }

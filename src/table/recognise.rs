@@ -1,8 +1,7 @@
-//! Questions in words to requests about a table, where that is sure.
+//! Translates questions in words into table requests, only where the meaning is certain.
 //!
-//! Every word of the question has to be explained: by what is asked (`most`, `sum`, `how many`), a head, a value that stands
-//! in a column, a year or a month. A word that is left, or a choice between two columns, makes it unsure, and then there is
-//! no request.
+//! Each word must be explained: by the intent (`most`, `sum`, `how many`), a head, a value in a column, a year or a
+//! month. An unexplained word, or a choice between two columns, gives no request.
 
 use std::collections::HashSet;
 
@@ -11,14 +10,14 @@ use crate::table::column::{Column, Kind};
 use crate::table::words::{self, Meaning, are_same, meaning};
 use crate::table::{Table, date, number};
 
-/// Words of the longest question.
+/// Upper limit of words in a question.
 const MOST_WORDS: usize = 40;
-/// Cells of the largest table that a question is asked of.
+/// Upper limit of cells in a table.
 const MOST_CELLS: usize = 500_000;
-/// Values of a column that are looked for in a question.
+/// Upper limit of distinct values of a column searched in a question.
 const MOST_VALUES: usize = 5_000;
 
-/// What is asked.
+/// The requested operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Most,
@@ -28,44 +27,44 @@ pub(super) enum Intent {
     Count,
 }
 
-/// How rows are named that have the most or the least.
+/// How the rows with the largest or smallest value are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     /// By the cells of a column.
     Column(usize),
-    /// By the period of a column of dates.
+    /// By the period of a date column.
     Period(usize, TablePeriod),
-    /// Each by itself.
+    /// Each row by itself.
     Row,
 }
 
-/// A question that was understood.
+/// A question with its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
     pub(super) intent: Intent,
     pub(super) request: TableRequest,
     pub(super) label: Label,
-    /// The column of what is asked; none of a number of rows.
+    /// The measured column; `None` when counting rows.
     pub(super) measure: Option<usize>,
-    /// What the rows have in common, in words.
+    /// The common properties of the rows, in words.
     pub(super) subject: Vec<String>,
-    /// The column of dates, where only a month was named and every year would count.
+    /// The date column, if the question names only a month, so that rows of any year match.
     pub(super) of_any_year: Option<usize>,
     pub(super) confidence: f32,
 }
 
-/// Returns the request that a question means, if that is sure; see [`crate::table::answer`] for its answer.
+/// Returns the request that a question means, if certain; [`crate::table::answer`] answers it.
 pub fn recognise(question: &str, table: &Table) -> Option<TableRequest> {
     asked(question, table).map(|it| it.request)
 }
 
-/// Says whether a question may mean a sum, a count, a mean or an extreme: whether tables are worth a look.
+/// Whether a question may mean a sum, a count, a mean or an extreme, so that reading tables is worthwhile.
 pub fn asks(question: &str) -> bool {
     let words = words::words(question);
     words.len() <= MOST_WORDS && intent(&words).is_some()
 }
 
-/// Understands a question.
+/// Interprets a question.
 pub(super) fn asked(question: &str, table: &Table) -> Option<Asked> {
     let words = words::words(question);
     if words.len() > MOST_WORDS || !table.is_whole || table.is_empty() || table.head_rows == 0 {
@@ -80,7 +79,7 @@ pub(super) fn asked(question: &str, table: &Table) -> Option<Asked> {
     Reader { table, words, columns, explained, intent, confidence: 0.9 }.read()
 }
 
-/// What the words ask for; none or several is unsure.
+/// The operation that the words ask for; `None` if there is none or more than one.
 fn intent(words: &[String]) -> Option<Intent> {
     let has = |wanted: &[Meaning]| words.iter().any(|it| meaning(it).is_some_and(|it| wanted.contains(&it)));
     let pair = |first: &str, second: &str| words.windows(2).any(|it| it[0] == first && it[1] == second);
@@ -106,25 +105,25 @@ struct Reader<'t> {
     table: &'t Table,
     words: Vec<String>,
     columns: Vec<Column>,
-    /// Of each word whether it is known what it means.
+    /// For each word, whether its meaning is known.
     explained: Vec<bool>,
     intent: Intent,
     confidence: f32,
 }
 
-/// A value of a column that the question names.
+/// A value of a column that occurs in the question.
 struct Named {
     column: usize,
     value: String,
     words: std::ops::Range<usize>,
 }
 
-/// The time that a question names.
+/// The time named in the question.
 #[derive(Default)]
 struct Time {
-    /// As a filter, and in words.
+    /// A filter, and its text for the answer.
     filter: Option<(String, String)>,
-    /// The column of dates, where only a month is named and every year would count.
+    /// The date column, if only a month is named, so that rows of any year match.
     of_any_year: Option<usize>,
 }
 
@@ -161,7 +160,7 @@ impl Reader<'_> {
         self.explained[range].fill(true);
     }
 
-    /// What the most or the least is looked for among: what stands behind `which`.
+    /// The label of an extreme: what follows `which`.
     fn label(&mut self) -> Option<Label> {
         if !matches!(self.intent, Intent::Most | Intent::Least) {
             return Some(Label::Row);
@@ -193,13 +192,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The only column that is such; none where there are several.
+    /// The only column that satisfies `is`; `None` if there are several.
     fn only(&self, is: impl Fn(&Column) -> bool) -> Option<usize> {
         let mut found = self.columns.iter().filter(|it| is(it)).map(|it| it.index);
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Values that the question names; none where one word could be two of them.
+    /// Values that occur in the question; `None` if one word could be two of them.
     fn values(&mut self) -> Option<Vec<Named>> {
         let mut found: Vec<Named> = Vec::new();
         for column in (0..self.columns.len()).filter(|it| self.columns[*it].kind == Kind::Text) {
@@ -230,7 +229,7 @@ impl Reader<'_> {
         let mut found = Vec::new();
         for row in 0..self.table.len() {
             let value = self.table.cell(row, column);
-            // Longer ones are sentences, which no question names.
+            // Longer values are sentences, which no question contains.
             if value.len() < 3 || value.len() > 100 || seen.len() >= MOST_VALUES || !seen.insert(value) {
                 continue;
             }
@@ -241,7 +240,7 @@ impl Reader<'_> {
             };
             let Some(at) = (0..self.words.len()).find(is_here) else { continue };
             let range = at..at + parts.len();
-            // What is nothing but words of any question names nothing.
+            // A value of common question words only does not count.
             if !parts.is_empty() && !self.explained[range.clone()].iter().all(|it| *it) {
                 found.push(Named { column, value: value.to_string(), words: range });
             }
@@ -253,7 +252,7 @@ impl Reader<'_> {
         Some(format!("{}={value}", quoted_name(&self.table.heads[column])?))
     }
 
-    /// The numeric column whose head the question names with the most words; none where there is none or several.
+    /// The numeric column with the most words of its head in the question; `None` if none or several qualify.
     fn direct(&mut self, label: &Label) -> Option<usize> {
         let own = |it: &usize| *label != Label::Column(*it) && self.columns[*it].kind == Kind::Number;
         let hits = |column: usize| -> Vec<usize> {
@@ -274,7 +273,7 @@ impl Reader<'_> {
         Some(found.0)
     }
 
-    /// The year and the month that the question names, as a filter and in words; the outer none is unsure.
+    /// The year and month of the question, as a filter and in words; `None` if uncertain.
     fn time(&mut self, direct: Option<usize>) -> Option<Time> {
         let in_head = |word: &String| direct.is_some_and(|it| self.head(it).iter().any(|head| head == word));
         let years: Vec<usize> = (0..self.words.len())
@@ -294,7 +293,7 @@ impl Reader<'_> {
         let dates = self.only(|it| it.kind == Kind::Date);
         let year_text = year.map(|it| self.words[it].clone());
         let Some(dates) = dates else {
-            // The year may be in the name of the table, and then all its rows are of it.
+            // The name of the table may hold the year; then all its rows are of that year.
             let is_named = year_text.as_ref().is_some_and(|it| words::words(&self.table.name).contains(it));
             let has_none = self.columns.iter().all(|it| it.kind != Kind::Date);
             return (is_named && has_none && month.is_none()).then(Time::default);
@@ -304,11 +303,10 @@ impl Reader<'_> {
         Some(Time { filter: Some((self.equals(dates, &value)?, shown)), of_any_year })
     }
 
-    /// What cells of a column of dates are compared with, and how it is shown; the inner none is all of them, the outer one
-    /// is unsure.
+    /// The comparison value of a date column and its text; the inner `None` means all rows, the outer `None` uncertain.
     fn date(&self, dates: usize, year: Option<String>, number: Option<u32>) -> Option<Option<(String, String)>> {
         let name = number.and_then(|it| MONTHS.get(it as usize - 1)).copied();
-        // The name of the table tells the year of its months.
+        // The name of the table gives the year of its months.
         let is_named = |year: &String| words::words(&self.table.name).contains(year);
         let months_only = self.has_months_only(dates);
         Some(match (year, name, number) {
@@ -323,7 +321,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Says whether a column of dates has months of no year.
+    /// Whether a date column has months without a year.
     fn has_months_only(&self, dates: usize) -> bool {
         let date = |row: usize| self.columns[dates].date(self.table.cell(row, dates)).ok();
         (0..self.table.len().min(20)).filter_map(date).all(|it| it.year.is_none())
@@ -336,21 +334,21 @@ impl Reader<'_> {
         date::month(&self.words[at]).is_some() && (follows || is_dated || self.words[at].chars().count() > 4)
     }
 
-    /// The column of what is asked; the outer none is unsure.
+    /// The measured column; the outer `None` means uncertain.
     fn measure(&mut self, direct: Option<usize>, is_told: bool) -> Option<Option<usize>> {
         if self.intent == Intent::Count || direct.is_some() {
             return Some(direct);
         }
         let means = |wanted: &[Meaning]| self.words.iter().any(|it| meaning(it).is_some_and(|it| wanted.contains(&it)));
         let wants_money = means(&[Meaning::Money, Meaning::Dearest, Meaning::Cheapest]);
-        // Nothing says what the sum or the largest is one of.
+        // Nothing says what to sum or compare.
         if !wants_money && !is_told && !means(&[Meaning::Row]) {
             return None;
         }
         let numbers: Vec<usize> = (0..self.columns.len())
             .filter(|it| self.columns[*it].kind == Kind::Number && !self.is_identifier(*it))
             .collect();
-        // A head that is named, but of no single column, is unsure.
+        // A head that is named, but not by one column alone, is uncertain.
         if numbers.iter().any(|it| self.is_named(*it)) {
             return None;
         }
@@ -361,7 +359,7 @@ impl Reader<'_> {
                 self.confidence = 0.8;
                 Some(Some(*only))
             }
-            // Of net, tax and gross, what was paid is gross.
+            // Of net, tax and gross, the amount paid is gross.
             (_, [only]) => {
                 self.confidence = 0.7;
                 Some(Some(*only))
@@ -370,14 +368,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Says whether a word that is not explained yet is one of a head.
+    /// Whether a word without a meaning occurs in a head.
     fn is_named(&self, column: usize) -> bool {
         let head = self.head(column);
         let unknown = self.words.iter().zip(&self.explained).filter(|it| !it.1);
         unknown.into_iter().any(|(word, _)| head.iter().any(|it| are_same(it, word)))
     }
 
-    /// Columns of whole amounts of money; one that is the whole of others, such as gross, comes before them.
+    /// Columns of full amounts of money. A total of others, such as gross, takes precedence.
     fn money(&self, numbers: &[usize]) -> Vec<usize> {
         let has = |column: usize, is: fn(&str) -> bool| self.head(column).iter().any(|it| is(it));
         let money: Vec<usize> = numbers.iter().copied().filter(|it| self.is_money(*it)).collect();
@@ -385,7 +383,7 @@ impl Reader<'_> {
         let parts = numbers.iter().filter(|it| has(**it, words::is_part_head)).count();
         match (whole.len(), money.len(), parts) {
             (1.., ..) => whole,
-            // A net amount alone is what there is.
+            // A net amount alone is the full amount.
             (0, 1, 1) if has(money[0], words::is_part_head) => money,
             _ => money.into_iter().filter(|it| !has(*it, words::is_part_head)).collect(),
         }
@@ -400,7 +398,7 @@ impl Reader<'_> {
         has_currency || self.head(column).iter().any(|it| words::is_money_head(it))
     }
 
-    /// Words that stand for any row, and those of the name of the table.
+    /// Marks words for any row, and words in the name of the table, as explained.
     fn rows(&mut self) {
         let name = words::words(&self.table.name);
         for (word, is_known) in self.words.iter().zip(&mut self.explained) {
@@ -408,13 +406,13 @@ impl Reader<'_> {
         }
     }
 
-    /// What is made of the rows, and how they are named.
+    /// The aggregate over the rows, and their label.
     fn aggregate(&self, measure: Option<usize>, label: Label) -> Option<(TableAggregate, Label)> {
         let of = |function| measure.map(|it| TableAggregate { function, column: Some(self.table.heads[it].clone()) });
         let aggregate = match self.intent {
             Intent::Sum => of(TableFunction::Sum)?,
             Intent::Mean => of(TableFunction::Avg)?,
-            // How many of what is counted in a column: their sum.
+            // A count of things in a numeric column is their sum.
             Intent::Count if measure.is_some() => of(TableFunction::Sum)?,
             Intent::Count => TableAggregate { function: TableFunction::Count, column: None },
             Intent::Most | Intent::Least if label == Label::Row => {
@@ -427,7 +425,7 @@ impl Reader<'_> {
                 || it == "most"
                 || it == "meisten"
         });
-        // The highest level of a station is no sum: sure only where each has one row.
+        // The highest level of a station is not a sum: certain only if each has one row.
         let adds_up = is_sum || measure.is_some_and(|it| self.is_money(it));
         match &label {
             Label::Column(column) if !adds_up => {
@@ -448,14 +446,14 @@ impl Reader<'_> {
         };
         request.group_by = Some(self.table.heads.get(column)?.clone());
         request.per = per;
-        // One more than is asked for shows whether two have the same.
+        // Two more than requested, to detect ties.
         request.top = Some(3);
         request.ascending = self.intent == Intent::Least;
         Some(request)
     }
 }
 
-/// Names of months, as answers show them and as cells are compared with them.
+/// Month names, for answers and for comparison with cells.
 pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -471,7 +469,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A value in quotes; one with both kinds of them cannot be written.
+/// A value in quotes. A value with both kinds of quotes cannot be written.
 fn quoted(value: &str) -> String {
     if value.contains('"') { format!("'{value}'") } else { format!("\"{value}\"") }
 }

@@ -1,4 +1,4 @@
-//! The engine on whole tables: sums against a plain oracle, locales, ragged rows, heads, totals, size, and questions.
+//! The engine on whole tables: sums against an oracle, locales, ragged rows, heads, totals, size, and questions.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ fn document(blocks: Vec<Block>) -> Document {
     Document { blocks, ..Document::default() }
 }
 
-/// The table of rows as a reader of delimited text gives them, cut as it cuts them.
+/// A table of rows as the reader of delimited text gives and splits them.
 fn table(rows: &[String]) -> Table {
     let blocks = rows.chunks(30).zip(0_u32..).map(|(rows, at)| {
         let first = at * 30 + 1;
@@ -59,13 +59,13 @@ fn rows(table: &Table, filter: &str) -> Vec<String> {
     asked(table, request).unwrap().rows.into_iter().map(|it| it.cells[0].clone()).collect()
 }
 
-/// As `sum of cents` would be on paper: whole numbers only.
+/// `sum of cents` computed with integers only.
 fn on_paper(cents: i128) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     format!("{sign}{}.{:02}", cents.abs() / 100, cents.abs() % 100)
 }
 
-/// The ways in which one amount is written.
+/// Writes one amount in different formats.
 fn written(cents: i64, way: usize) -> String {
     let (whole, part) = ((cents.abs() / 100).to_string(), format!("{:02}", cents.abs() % 100));
     let groups = |sign: &str| {
@@ -89,7 +89,7 @@ fn written(cents: i64, way: usize) -> String {
 
 proptest! {
     #[test]
-    fn sums_are_those_on_paper_however_the_amounts_are_written(
+    fn sum_matches_integer_oracle_in_all_formats(
         amounts in prop::collection::vec((-1_000_000_000_i64..1_000_000_000, 0_usize..42), 1..80),
     ) {
         let mut rows = vec!["what | amount".to_string()];
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_may_stand_in_a_cell_ends_a_question(
+    fn arbitrary_cells_never_panic(
         texts in prop::collection::vec("[0-9.,'()€%$ eE|a-cµ\u{2212}\u{a0}-]{0,14}", 2..40),
         filter in "[a-b0-9 =<>!()\"AND]{0,20}",
     ) {
@@ -119,13 +119,13 @@ proptest! {
 }
 
 #[test]
-fn a_tenth_and_two_tenths_are_three_tenths() {
+fn decimal_sum_is_exact() {
     let found = value(&of("what | x\na | 0.1\nb | 0.2"), TableFunction::Sum, "x");
     assert_eq!(found.value.as_deref(), Some("0.3"));
 }
 
 #[test]
-fn a_cell_that_is_no_number_is_counted_and_named() {
+fn non_number_cell_is_counted_and_reported() {
     let table = of(
         "what | amount\na | 1.50 EUR\nb | soon\nc |\nd | 1,234\ne | 3.50 USD\nf | 2.50 EUR\ng | 1.00 EUR\nh | 1.234,5",
     );
@@ -146,7 +146,7 @@ fn a_cell_that_is_no_number_is_counted_and_named() {
 }
 
 #[test]
-fn a_unit_is_that_of_most_cells_and_a_currency_that_of_the_few_that_show_it() {
+fn unit_follows_majority_and_currency_follows_few() {
     let sum = |rows: &str| {
         let found = value(&of(&format!("what | x\n{rows}")), TableFunction::Sum, "x");
         (found.value.unwrap(), found.unit, found.rows)
@@ -158,7 +158,7 @@ fn a_unit_is_that_of_most_cells_and_a_currency_that_of_the_few_that_show_it() {
 }
 
 #[test]
-fn the_caller_may_name_the_decimal_sign() {
+fn caller_decimal_sign_resolves_ambiguity() {
     let table = of("what | x\na | 1,234\nb | 2,500");
     let sum = |decimal: Option<&str>| {
         let aggregates = aggregate(TableFunction::Sum, "x");
@@ -172,7 +172,7 @@ fn the_caller_may_name_the_decimal_sign() {
 }
 
 #[test]
-fn every_function_has_its_rows() {
+fn every_function_reports_proving_rows() {
     let table = of("date | x\n2025-01-05 | 4\n2025-03-01 | 1\n2024-12-31 | 4\n | 2");
     let all = |function, column| {
         let found = value(&table, function, column);
@@ -191,7 +191,7 @@ fn every_function_has_its_rows() {
 }
 
 #[test]
-fn filters_compare_what_the_column_holds() {
+fn filter_compares_by_column_type() {
     let table = of(
         "id | amount | date | who | paid\n1 | 1.234,50 | 05.01.2025 | Ada | yes\n2 | 99,00 | 14.03.2025 | Bram | no\n3 |  | 31.03.2025 |  | yes\n4 | 7,5 | 01.04.2024 | ada | no",
     );
@@ -221,7 +221,7 @@ fn filters_compare_what_the_column_holds() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_refused_with_the_cure() {
+fn invalid_request_is_rejected_with_hint() {
     let table = of("id | amount | date | a b\n1 | 5 | 2025-01-01 | x\n2 | 6 | 2025-01-02 | y");
     let filter = |it: &str| TableRequest { filter: Some(it.into()), ..TableRequest::default() };
     for (request, said) in [
@@ -251,7 +251,7 @@ fn what_is_asked_wrongly_is_refused_with_the_cure() {
 }
 
 #[test]
-fn groups_have_values_and_top_orders_them() {
+fn groups_have_values_and_top_sorts_them() {
     let table = of(
         "date | who | x\n2025-01-05 | Ada | 1.5\n2025-01-07 | Bram | 2\n2025-02-01 | Ada | 3\n2025-02-03 | Cleo | 0.5\nsoon | Ada | 9",
     );
@@ -277,7 +277,7 @@ fn groups_have_values_and_top_orders_them() {
 }
 
 #[test]
-fn top_lists_the_rows_with_the_largest_values() {
+fn top_lists_rows_with_largest_values() {
     let table = of("what | x\na | 5\nb | 9,5\nc | no\nd | 7");
     let top = |ascending| {
         let request = TableRequest { top: Some(2), by: Some("x".into()), ascending, ..TableRequest::default() };
@@ -290,7 +290,7 @@ fn top_lists_the_rows_with_the_largest_values() {
 }
 
 #[test]
-fn rows_of_totals_do_not_count_twice() {
+fn total_rows_are_not_counted_twice() {
     let table = of("what | x\na | 5\nb | 6\nTotal: | 11");
     let request = TableRequest { aggregates: aggregate(TableFunction::Sum, "x"), ..TableRequest::default() };
     let found = asked(&table, request).unwrap();
@@ -305,7 +305,7 @@ fn rows_of_totals_do_not_count_twice() {
 }
 
 #[test]
-fn ragged_rows_are_said_and_their_cells_are_where_they_stand() {
+fn ragged_rows_warn_and_keep_cell_positions() {
     let table = of("a | b | c\n1 | 2 | 3\n4\n5 | 6 | 7 | 8\n9 | 10 | 11");
     let found = asked(&table, TableRequest::default()).unwrap();
     assert_eq!(table.heads, ["a", "b", "c", "D"]);
@@ -316,7 +316,7 @@ fn ragged_rows_are_said_and_their_cells_are_where_they_stand() {
 }
 
 #[test]
-fn heads_may_be_two_rows_or_none_or_as_many_as_are_asked_for() {
+fn head_rows_are_two_none_or_as_requested() {
     let two = of("Region | 2025 |  | 2026 |\n| Q1 | Q2 | Q1 | Q2\nNorth | 1 | 2 | 3 | 4\nSouth | 5 | 6 | 7 | 8");
     assert_eq!((two.head_rows, value(&two, TableFunction::Sum, "2026 / q1").value), (2, Some("10".into())));
     let none = of("a | 5\nb | 6");
@@ -330,7 +330,7 @@ fn heads_may_be_two_rows_or_none_or_as_many_as_are_asked_for() {
 }
 
 #[test]
-fn a_sheet_knows_its_cells_and_may_hold_several_tables() {
+fn sheet_has_cell_places_and_several_tables() {
     let mut rows = block(
         "Report\nwhat | x | y\na | 1.234 | 5\nb | 2 | 6\nc | 3\nwho | n\nAda | 1\nBram | 2",
         cells("Q1", "B2:D11"),
@@ -350,7 +350,7 @@ fn a_sheet_knows_its_cells_and_may_hold_several_tables() {
 }
 
 #[test]
-fn a_sheet_that_keeps_numbers_as_they_are_shown_tells_them_by_its_columns() {
+fn opendocument_number_format_is_learned_from_column() {
     let blocks = |rows: &str| vec![block(rows, cells("S", "A1:B3"))];
     let media_type = "application/vnd.oasis.opendocument.spreadsheet".to_string();
     let sum = |rows: &str| {
@@ -362,7 +362,7 @@ fn a_sheet_that_keeps_numbers_as_they_are_shown_tells_them_by_its_columns() {
 }
 
 #[test]
-fn rows_below_blank_ones_go_on_where_they_have_no_heads() {
+fn headless_rows_below_blank_rows_continue_table() {
     let mut rows = block("what | x\na | 1\nb | 2\nTotal | 3", cells("S", "A1:B5"));
     rows.rows = vec![1, 2, 3, 5];
     let tables = of_document(&document(vec![rows]));
@@ -371,13 +371,13 @@ fn rows_below_blank_ones_go_on_where_they_have_no_heads() {
 }
 
 #[test]
-fn a_table_of_a_document_without_lines_counts_its_rows() {
+fn table_without_lines_numbers_its_rows() {
     let tables = of_document(&document(vec![block("a | b\nc | 1\nd | 2", Anchor::default())]));
     assert_eq!(tables[0].place(1), "table 1, row 2");
 }
 
 #[test]
-fn what_is_cut_is_said() {
+fn truncated_document_warns() {
     let cut = Document { truncated: true, ..document(vec![block("a | b\nc | 1\nd | 2", lines(1, 3))]) };
     let tables = of_document(&cut);
     let found = run(&tables, &TableRequest::default()).unwrap();
@@ -386,7 +386,7 @@ fn what_is_cut_is_said() {
 }
 
 #[test]
-fn a_hundred_thousand_rows_are_answered_within_bounds() {
+fn hundred_thousand_rows_are_answered_in_time() {
     let mut rows = vec!["date | who | amount | note".to_string()];
     rows.extend((0..100_000).map(|it| {
         format!("2025-{:02}-{:02} | p{} | {}.{:02} | n", it % 12 + 1, it % 28 + 1, it % 5_000, it, it % 100)
@@ -409,11 +409,11 @@ fn a_hundred_thousand_rows_are_answered_within_bounds() {
     assert_eq!(found.result[0].value.as_deref(), Some(on_paper(cents).as_str()));
     assert_eq!(found.result[0].evidence.len(), 20);
     assert_eq!(table.place(99_999), "line 100001");
-    // Unoptimised and on a busy machine; the release takes a fraction of a second.
+    // Generous for unoptimised builds and busy machines; a release build takes a fraction of a second.
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
-/// Expenses with heads as people write them.
+/// Expenses with typical heads.
 fn expenses() -> Table {
     of(
         "Date | Category | Payee | Amount (EUR)\n2025-01-14 | Travel | Coastal Rail | 44.00\n2025-03-03 | Postage | Mail Office | 12.50\n2025-03-20 | Paper | Reed & Sons | 400.00\n2025-05-11 | Postage | Mail Office | 7.30\n2025-05-19 | Paper | Reed & Sons | 60.20\n2024-05-02 | Postage | Mail Office | 99.00",
@@ -421,7 +421,7 @@ fn expenses() -> Table {
 }
 
 #[test]
-fn sure_questions_are_answered_in_two_languages() {
+fn certain_questions_are_answered_in_two_languages() {
     for (question, text) in [
         ("Which month cost most?", "March 2025: 412.50 EUR (sum of Amount (EUR) over 2 rows)"),
         ("Welcher Monat war am teuersten?", "March 2025: 412.50 EUR (sum of Amount (EUR) over 2 rows)"),
@@ -454,7 +454,7 @@ fn sure_questions_are_answered_in_two_languages() {
 }
 
 #[test]
-fn unsure_questions_are_not_answered() {
+fn uncertain_questions_are_not_answered() {
     for question in [
         "Which month?",
         "Who signed the lease?",
@@ -476,7 +476,7 @@ fn unsure_questions_are_not_answered() {
 }
 
 #[test]
-fn of_net_tax_and_gross_what_was_paid_is_gross() {
+fn paid_amount_is_gross() {
     let table = of(
         "date | what | net_eur | vat_eur | gross_eur\n2025-01-01 | Tools | 5.00 | 1.00 | 6.00\n2025-02-01 | Boat | 6.00 | 2.00 | 8.00",
     );
@@ -488,7 +488,7 @@ fn of_net_tax_and_gross_what_was_paid_is_gross() {
 }
 
 #[test]
-fn months_without_a_year_are_months() {
+fn months_without_year_are_labelled_as_months() {
     let table =
         of("Month | Electricity kWh | Cost EUR\nJanuary | 212 | 318.40\nFebruary | 198 | 297.15\nMarch | 187 | 241.80");
     let told = |question: &str| answer::answer(question, std::slice::from_ref(&table)).map(|it| it.text);
@@ -504,7 +504,7 @@ fn months_without_a_year_are_months() {
 }
 
 #[test]
-fn two_tables_that_answer_differently_are_unsure_and_copies_are_not() {
+fn conflicting_tables_give_no_answer_but_copies_do() {
     let other = of(
         "Date | Category | Payee | Amount (EUR)\n2025-01-14 | Travel | Coastal Rail | 44.00\n2025-03-03 | Postage | Mail Office | 13.50",
     );

@@ -1,6 +1,6 @@
 //! Words of questions about tables, in English and German.
 
-/// Words that say nothing of what is asked.
+/// Words without meaning for a request.
 const FILLERS: &str = "\
     the a an of in on at for to by is was were are be been did do does have has had we i you they it our my your \
     their us me and what which when how much many s that this there with from during all please show tell give find \
@@ -40,7 +40,7 @@ const ROWS: &str = "\
     beleg belege zeile zeilen bestellung bestellungen";
 const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon code year jahr";
 
-/// What a word of a question means for a table.
+/// The meaning of a question word for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Most,
@@ -52,17 +52,17 @@ pub(super) enum Meaning {
     Mean,
     Count,
     Money,
-    /// A word for any row.
+    /// A noun for any row.
     Row,
     Filler,
 }
 
-/// Says whether a word is one of a list.
+/// Whether a list contains a word.
 fn is_in(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }
 
-/// Returns what a word in lower case means; none of what may be a name or a value.
+/// Returns the meaning of a lower-case word; `None` for a possible name or value.
 pub(super) fn meaning(word: &str) -> Option<Meaning> {
     let lists = [
         (MOST, Meaning::Most),
@@ -91,27 +91,27 @@ pub(super) fn period(word: &str) -> Option<crate::model::TablePeriod> {
     }
 }
 
-/// Says whether a month may stand behind a word: `in May`, but not `may we`.
+/// Whether a month may follow a word: `in May`, but not `may we`.
 pub(super) fn before_month(word: &str) -> bool {
     matches!(word, "in" | "of" | "for" | "during" | "im" | "vom" | "von" | "für" | "monat")
 }
 
-/// Says whether a word of a head names money.
+/// Whether a word of a head names money.
 pub(super) fn is_money_head(word: &str) -> bool {
     is_in(MONEY_HEADS, word)
 }
 
-/// Says whether a word of a head names all of the money, not a part such as a tax.
+/// Whether a word of a head names the full amount, not a part such as tax.
 pub(super) fn is_whole_head(word: &str) -> bool {
     is_in(WHOLE_HEADS, word)
 }
 
-/// Says whether a word of a head names a part of the money, such as a tax.
+/// Whether a word of a head names a part of the amount, such as tax.
 pub(super) fn is_part_head(word: &str) -> bool {
     is_in(PART_HEADS, word)
 }
 
-/// Says whether numbers below such a head only name something.
+/// Whether the numbers below a head are identifiers.
 pub(super) fn is_identifier(word: &str) -> bool {
     is_in(IDENTIFIERS, word)
 }
@@ -122,7 +122,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words.map(str::to_lowercase).collect()
 }
 
-/// Says whether two words are the same but for an ending of the plural.
+/// Whether two words are equal except for a plural ending.
 pub(super) fn are_same(one: &str, other: &str) -> bool {
     fn stem(word: &str) -> &str {
         let cut = |end: &str| word.strip_suffix(end).filter(|it| it.chars().count() > 2);

@@ -1,28 +1,28 @@
-//! Abbreviations and words that begin sentences, in English, German, French, Spanish, Italian, Portuguese, Dutch, Polish,
-//! Russian and Turkish. The lists are in lower case, without the last full stop; abbreviations of several words are
-//! written without blanks (`z.b` for `z. B.`). What begins with a capital letter is a word without it: `Sun.`, `Fa.`
+//! Abbreviations and sentence starters in English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian
+//! and Turkish. The lists are in lower case, without the final full stop. Abbreviations of several words have no blanks
+//! (`z.b` for `z. B.`). Entries with a capital letter are words without it: `Sun.`, `Fa.`
 //!
-//! Where a short form of one language is a word of another, it has the class that does least harm there.
+//! An abbreviation that is a word in another language has the class that does the least harm there.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// What the full stop behind a short form means.
+/// The meaning of the full stop after an abbreviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Something always follows: `Mr.`, `z. B.`
+    /// Never ends a sentence: `Mr.`, `z. B.`
     Never,
-    /// A sentence ends only before a word that begins sentences: `St.`, `u. a.`
+    /// Ends a sentence only before a sentence starter: `St.`, `u. a.`
     Loose,
-    /// The same, or before what reads as a sentence: `Ltd.`, `Ave.`
+    /// As `Loose`, or before text that reads as a sentence: `Ltd.`, `Ave.`
     Company,
-    /// A number or a letter follows, or the sentence ends: `Fig.`, `Vol.`
+    /// Ends a sentence unless a number or a letter follows: `Fig.`, `Vol.`
     Number,
-    /// A figure follows, or the sentence ends: `No.`, `max.`
+    /// Ends a sentence unless a digit follows: `No.`, `max.`
     Digit,
-    /// A sentence ends before a capital letter: `p.m.`, `kg.`, `Sept.`
+    /// Ends a sentence before a letter, lower case being handled earlier: `p.m.`, `kg.`, `Sept.`
     End,
-    /// A sentence ends before anything but a small letter: `etc.`
+    /// Ends a sentence before anything but a lower-case letter: `etc.`
     List,
 }
 
@@ -88,7 +88,7 @@ const LIST: &str = "
     ecc e.d e.a enz e.v itp itd i.t.p t.p i.t.d t.d т.д т.п др vb
 ";
 
-/// Words that begin sentences, and hardly ever a name.
+/// Words that start sentences and are rarely names.
 const STARTERS: &str = "
     a an the this that these those it he she we they you i there here what when where who why how which if in on at by
     for from with as but and or so then yet after before while although though since until during under our his her
@@ -124,11 +124,11 @@ const STARTERS: &str = "
     tüm bazı hiç ne nasıl nerede kim neden hangi burada orada şimdi bugün artık ayrıca böylece herhalde aslında oysa yine
 ";
 
-/// Words of the list above that names have too: `A. Le Pen`, `P. De Vries`.
+/// Sentence starters that also occur in names: `A. Le Pen`, `P. De Vries`.
 const PARTICLES: &str =
     "le la les de di da do dos das des du del della den der die el los al van von ter ten te lo do to an in";
 
-/// German and Turkish nouns, and months, before which a number with a full stop is an ordinal.
+/// Months, and German and Turkish nouns, before which a number with a full stop is an ordinal.
 const BEHIND_ORDINALS: &str = "
     januar jänner februar märz april mai juni juli august september oktober november dezember jan feb apr jun jul aug
     sep sept okt nov dez jahrhundert jahrhunderts jh jhd auflage ausgabe klasse stock etage stockwerk weltkrieg kapitel
@@ -145,7 +145,7 @@ const BEFORE_ORDINALS: &str = "
     einer ihr ihre ihren ihrem sein seine seinen seinem mein meine unser unsere dieser diese dieses
 ";
 
-/// What follows an hour: `8 p.m. GMT`.
+/// Words after a time of day: `8 p.m. GMT`.
 const TIME_ZONES: &str = "eastern pacific central mountain gmt utc est edt pst pdt cst cdt et pt cet cest bst mez uhr";
 
 static CLASSES: LazyLock<HashMap<&str, Class>> = LazyLock::new(|| {
@@ -171,32 +171,32 @@ static BEHIND_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(BEHIND_ORDINAL
 static BEFORE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(BEFORE_ORDINALS));
 static ZONE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(TIME_ZONES));
 
-/// The class of a short form in lower case, or in lower case but for its first letter.
+/// The class of an abbreviation in lower case, except possibly its first letter.
 pub(super) fn class(word: &str) -> Option<Class> {
     CLASSES.get(word).copied()
 }
 
-/// Says whether a word in lower case begins sentences.
+/// Whether a lower-case word starts sentences.
 pub(super) fn is_starter(word: &str) -> bool {
     STARTER_SET.contains(word)
 }
 
-/// Says whether a word in lower case is part of names.
+/// Whether a lower-case word occurs within names.
 pub(super) fn is_particle(word: &str) -> bool {
     PARTICLE_SET.contains(word)
 }
 
-/// Says whether a number before this word is an ordinal.
+/// Whether a number before this word is an ordinal.
 pub(super) fn follows_ordinal(word: &str) -> bool {
     BEHIND_SET.contains(word)
 }
 
-/// Says whether a number behind this word is an ordinal where a capital letter follows.
+/// Whether a number after this word and before a capital letter is an ordinal.
 pub(super) fn precedes_ordinal(word: &str) -> bool {
     BEFORE_SET.contains(word)
 }
 
-/// Says whether a word in lower case names a time zone.
+/// Whether a lower-case word names a time zone.
 pub(super) fn is_time_zone(word: &str) -> bool {
     ZONE_SET.contains(word)
 }

@@ -1,42 +1,42 @@
-//! What stands before and behind a full stop, and whether a sentence ends there.
+//! Decides from the text around a full stop whether a sentence ends there.
 
 use crate::text::abbreviation::{self, Class};
 
-/// Bytes that are looked at before a full stop: two words.
+/// Bytes examined before a full stop: two words.
 const BEFORE_BYTES: usize = 64;
 
-/// Bytes that are looked at behind one: a few words.
+/// Bytes examined after a full stop: a few words.
 const BEHIND_BYTES: usize = 160;
 
-/// A short form without vowels has at most so many letters.
+/// Upper limit of letters in an abbreviation without vowels.
 const LONGEST_WITHOUT_VOWELS: usize = 4;
 
-/// Letters of the short form of a month at most.
+/// Upper limit of letters in an abbreviated month.
 const LONGEST_MONTH: usize = 5;
 
-/// Letters that are units behind a number.
+/// Letters that are units after a number.
 const UNIT_LETTERS: &str = "mglhstrwмглчсв";
 
-/// Ordinals have at most so many digits: more are a year or a count.
+/// Upper limit of digits in an ordinal; more are a year or a count.
 const ORDINAL_DIGITS: usize = 3;
 
-/// What reads as a sentence has at least so many words.
+/// Minimum number of words in text that reads as a sentence.
 const CLAUSE_WORDS: usize = 3;
 
-/// What is before a full stop.
+/// The text before a full stop.
 pub(super) struct Before<'a> {
-    /// The word without quotation marks and brackets before it.
+    /// The last word, without leading quotation marks and brackets.
     word: &'a str,
-    /// The word before that one, with its marks; may be cut at its front.
+    /// The word before it, with its marks; its start may be cut off.
     previous: &'a str,
-    /// Nothing of the sentence is before the word.
+    /// Whether the sentence has no text before the word.
     alone: bool,
-    /// It is a unit of temperature.
+    /// Whether the word is a unit of temperature.
     is_degree: bool,
 }
 
 impl<'a> Before<'a> {
-    /// `sentence` is the text from where the sentence begins to before the full stop.
+    /// `sentence` is the text from the start of the sentence up to the full stop.
     pub(super) fn of(sentence: &'a str) -> Before<'a> {
         let from = sentence.ceil_char_boundary(sentence.len().saturating_sub(BEFORE_BYTES));
         let window = &sentence[from..];
@@ -48,29 +48,29 @@ impl<'a> Before<'a> {
         Before { word: word.trim_start_matches(|it: char| !it.is_alphanumeric()), previous, alone, is_degree }
     }
 
-    /// Says whether the word is a plain one: letters, and no short form that is known.
+    /// Whether the word is a plain word: letters, and not a known abbreviation.
     pub(super) fn is_plain_word(&self) -> bool {
         matches!(self.kind(), Kind::Word) && self.word.chars().filter(|it| it.is_alphabetic()).count() > 2
     }
 
-    /// Says whether the word is short for something that a figure or a name follows: `Mr.`, `No.`
+    /// Whether the word abbreviates something that needs a number or a name after it: `Mr.`, `No.`
     pub(super) fn expects_more(&self) -> bool {
         matches!(self.kind(), Kind::Short(Class::Never | Class::Loose | Class::Number | Class::Digit))
     }
 
-    /// Says whether the word may be short for a longer one.
+    /// Whether the word is short enough for an abbreviation.
     fn is_short(&self) -> bool {
         self.word.chars().count() <= LONGEST_WITHOUT_VOWELS
     }
 
-    /// Says whether the word is a month between a day and a year: `3 jan. 2021`.
+    /// Whether the word is a month between a day and a year: `3 jan. 2021`.
     fn is_month_of(&self, behind: &Behind<'_>) -> bool {
         let day = is_number(self.previous) && self.previous.len() <= 2;
         let year = behind.word.len() == 4 && is_number(behind.word);
         day && year && self.word.chars().count() <= LONGEST_MONTH
     }
 
-    /// Says whether the word numbers an item of a list: `1.`, `IV.`, `a.`
+    /// Whether the word numbers a list item: `1.`, `IV.`, `a.`
     fn numbers_item(&self) -> bool {
         let begins = self.alone || self.previous.ends_with(':') && self.word.len() <= 2;
         begins && (is_number(self.word) || is_roman(self.word) || self.word.chars().count() == 1)
@@ -92,7 +92,7 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// The class of the word or of its end, in lower case. A capital letter alone is an initial, and no short form.
+    /// The class of the word or of its end, in lower case. A single capital letter is an initial, not an abbreviation.
     fn known(&self, lower: &str) -> Option<Class> {
         match last_of(self.word, lower).chars().next().filter(|it| it.is_uppercase()) {
             Some(_) if lower.chars().nth(1).is_none() => None,
@@ -104,7 +104,7 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Says whether this is the unit of the number before it: `5 km.`, `1998 r.`, `XIX w.`
+    /// Whether the word is the unit of the number before it: `5 km.`, `1998 r.`, `XIX w.`
     fn is_unit(&self, lower: &str) -> bool {
         let after_number = is_number(self.previous) || is_roman(self.previous);
         let letters = lower.chars().count();
@@ -112,14 +112,14 @@ impl<'a> Before<'a> {
         after_number && lower == self.word && (consonants || letters == 1 && UNIT_LETTERS.contains(lower))
     }
 
-    /// Two short forms with a blank between them, as one: `z. B` is `z.b`.
+    /// Joins two abbreviations with a blank between them: `z. B` is `z.b`.
     fn joined_with_previous(&self, lower: &str) -> Option<String> {
         let previous = self.previous.trim_start_matches(|it: char| !it.is_alphanumeric());
         let short = previous.ends_with('.') && previous.chars().count() <= 4;
         short.then(|| format!("{}{lower}", previous.to_lowercase()))
     }
 
-    /// The kind of what no list has, by its letters.
+    /// The kind of a word that is in no list, judged by its letters.
     fn unknown(&self, last: &str) -> Kind {
         let letters =
             |it: &str, most: usize| (1..=most).contains(&it.chars().count()) && it.chars().all(char::is_alphabetic);
@@ -145,24 +145,24 @@ impl<'a> Before<'a> {
     }
 }
 
-/// What the word before a full stop is.
+/// The kind of word before a full stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Word,
     Short(Class),
     /// A capital letter: `J.`, `U.S.`
     Initial,
-    /// A number, which is an ordinal in some languages.
+    /// A number, an ordinal in some languages.
     Ordinal,
 }
 
-/// What is behind a full stop and its blanks.
+/// The text after a full stop and its blanks.
 pub(super) struct Behind<'a> {
-    /// The first character that is no blank; a full stop at the end where there is none.
+    /// The first non-blank character; a full stop at the end of the text.
     pub(super) first: char,
-    /// From the first character that is no opening mark.
+    /// The text from the first character that is not an opening mark.
     text: &'a str,
-    /// The first word of it.
+    /// Its first word.
     word: &'a str,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Behind<'a> {
         self.word.chars().next()
     }
 
-    /// Says whether a word in small letters follows; `iPhone` is none.
+    /// Whether a lower-case word follows; `iPhone` does not count.
     pub(super) fn is_lower(&self) -> bool {
         let mut letters = self.word.chars();
         letters.next().is_some_and(char::is_lowercase) && !letters.next().is_some_and(char::is_uppercase)
@@ -193,7 +193,7 @@ impl<'a> Behind<'a> {
         self.letter().is_some_and(char::is_alphabetic)
     }
 
-    /// Says whether a word follows that begins sentences; a letter with a full stop is an initial.
+    /// Whether a sentence starter follows. A letter with a full stop is an initial.
     fn is_starter(&self) -> bool {
         !self.text[self.word.len()..].starts_with('.') && abbreviation::is_starter(&self.word.to_lowercase())
     }
@@ -202,13 +202,13 @@ impl<'a> Behind<'a> {
         abbreviation::is_particle(&self.word.to_lowercase())
     }
 
-    /// Says whether the name of a part follows: `IV`, `A3`, `B`.
+    /// Whether the designation of a part follows: `IV`, `A3`, `B`.
     fn is_designation(&self) -> bool {
         let short = self.word.chars().count() <= 3 && self.word.chars().all(|it| it.is_uppercase() || it.is_numeric());
         is_roman(self.word) || (short && !self.is_starter())
     }
 
-    /// Says whether what follows reads as a sentence: a second word in small letters, and some more.
+    /// Whether the text reads as a sentence: its second word is in lower case, and more words follow.
     fn is_clause(&self) -> bool {
         let end = self.text.find(['.', '!', '?']).unwrap_or(self.text.len());
         let mut words = self.text[..end].split_whitespace();
@@ -216,20 +216,20 @@ impl<'a> Behind<'a> {
         second_lower && words.count() + 2 >= CLAUSE_WORDS
     }
 
-    /// Says whether a number with its short form follows: `No. 7`.
+    /// Whether an abbreviation with a number follows: `No. 7`.
     fn is_numbered(&self) -> bool {
         let number = self.text[self.word.len()..].strip_prefix(". ").is_some_and(|it| it.starts_with(char::is_numeric));
         number && matches!(abbreviation::class(&self.word.to_lowercase()), Some(Class::Digit | Class::Number))
     }
 
-    /// Says whether a month in figures follows: `5. 2020`, `12.2021`.
+    /// Whether a month in digits follows: `5. 2020`, `12.2021`.
     fn is_month(&self) -> bool {
         self.word.len() <= 2 && self.text[self.word.len()..].starts_with('.')
     }
 }
 
-/// Says whether a sentence ends at a single full stop between the two. Small letters behind it were dealt with. What is
-/// short for something ahead has nothing ahead where a bracket closes behind it (`in_brackets`).
+/// Whether a sentence ends at the single full stop between the two. Callers handle a following lower-case letter. An
+/// abbreviation before a closing bracket (`in_brackets`) has nothing to refer to, so it can end a sentence.
 pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>, in_brackets: bool) -> bool {
     if before.numbers_item() {
         return false;
@@ -290,13 +290,13 @@ fn starts_upper(word: &str) -> bool {
     word.starts_with(char::is_uppercase)
 }
 
-/// The end of a word that its lower-case form `tail` is the end of.
+/// The end of a word that corresponds to its lower-case suffix `tail`.
 fn last_of<'a>(word: &'a str, tail: &str) -> &'a str {
     let skipped = word.chars().count().saturating_sub(tail.chars().count());
     word.char_indices().nth(skipped).map_or("", |(at, _)| &word[at..])
 }
 
-/// Consonants of the Latin and the Cyrillic alphabet; a letter with a mark counts as a vowel.
+/// Latin and Cyrillic consonants; letters with diacritics count as vowels.
 fn is_consonant(letter: char) -> bool {
     matches!(letter, 'b'..='z' if !matches!(letter, 'e' | 'i' | 'o' | 'u' | 'y'))
         || "бвгджзклмнпрстфхцчшщ".contains(letter)

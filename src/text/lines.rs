@@ -1,4 +1,4 @@
-//! Which lines of a text belong together, as a reader sees it.
+//! Groups the lines of a text as a reader would.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,32 +7,32 @@ use regex::Regex;
 
 use crate::text::context::Before;
 
-/// Lines whose widths are compared at once: texts have any number of lines.
+/// Lines compared in width together; bounds the work on long texts.
 const BLOCK_LINES: usize = 256;
 
-/// Columns of a line that the next one may go on; shorter lines are entries.
+/// Minimum width of a line that may continue; shorter lines are entries.
 const NARROWEST: usize = 25;
 
-/// Columns of one that a capital letter or a number may go on.
+/// Minimum width of a line that may continue with a capital letter or a number.
 const NARROWEST_BEFORE_CAPITAL: usize = 40;
 
-/// Where lines are so wide, a few of them are prose by that alone.
+/// From this width on, a few lines count as prose.
 const WIDE: usize = 60;
 
-/// Text is not wrapped where lines are wider.
+/// Upper limit of wrapped text: wider lines are not wrapped.
 const WIDEST: usize = 160;
 
-/// A line is full when the first word of the next would have passed so many hundredths of the usual width.
+/// A line is full if the next word would have exceeded this percentage of the usual width.
 const FULL_PERCENT: usize = 85;
 
-/// Bytes of a key at most.
+/// Upper limit of a key in bytes.
 const KEY_BYTES: usize = 40;
 
-/// Items that nothing else begins with, headings, fences and rows of tables.
+/// Unambiguous list items, headings, fences and table rows.
 static ALONE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:[*+•◦▪‣●○■□☐☑✓✔→]\s|-\s|\[[ xX]\]\s|#{1,6}\s|```|~~~|\|)"));
 
-/// Items that wrapped prose may begin a line with: a number, a letter, a dash.
+/// Items that can also start a line of wrapped prose: a number, a letter, a dash.
 static ITEM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:\(?(?:[0-9]{1,3}|\pL|[ivxIVX]{1,5})[.)]\s|[0-9]+(?:\.[0-9]+)+\.?\s|[–—·]\s)"));
 
@@ -40,7 +40,7 @@ static ITEM: LazyLock<Regex> =
 static KEY: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:[^\s:]+|[\p{Lu}\p{Lo}\pN][^\s:]*(?: [^\s:]+){1,3}):(?:\s|$)"));
 
-/// Marks behind which a line ends whole.
+/// Marks after which a line is complete.
 static STOPPED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"[\p{sb=STerm}\p{sb=ATerm}…:]["'*_)\]}\p{Pe}\p{Pf}\p{Pi}]*$"#));
 
@@ -48,8 +48,8 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant")
 }
 
-/// Returns the lines of a text, with those that belong together as one. Blank lines belong to what is before them. They
-/// cover the text without gaps.
+/// Returns the lines of a text, with related lines joined. Blank lines belong to the unit before them. The ranges cover
+/// the text without gaps.
 pub(super) fn units(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut block: Vec<Line> = Vec::new();
@@ -82,7 +82,7 @@ fn line_ranges(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Adds the units of a block to those that were found; its last line stays, for the next block to go on.
+/// Adds the units of a block to `found`. Its last line stays in the block, so that the next block can continue it.
 fn add(block: &mut Vec<Line>, found: &mut Vec<Range<usize>>) {
     let shape = Shape::of(block);
     for (at, line) in block.iter().enumerate() {
@@ -99,40 +99,40 @@ fn add(block: &mut Vec<Line>, found: &mut Vec<Range<usize>>) {
     block.extend(last.map(|it| Line { added: true, ..it }));
 }
 
-/// How a line begins.
+/// The start of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
     Alone,
     Item,
     Key,
-    /// A small letter, or one of a script that has no capitals.
+    /// A lower-case letter, or a letter of a script without case.
     Lower,
     Other,
 }
 
 struct Line {
     range: Range<usize>,
-    /// Columns, without blanks around.
+    /// Columns, without surrounding blanks.
     width: usize,
     /// Columns of the first word.
     first_word: usize,
     opening: Opening,
-    /// A mark of a quoted mail is before it.
+    /// Whether quote marks of mail precede it.
     quoted: bool,
-    /// Columns with tabs or bars between them.
+    /// Whether tabs or bars separate columns.
     is_row: bool,
-    /// Ends with a mark that ends sentences.
+    /// Whether it ends with a sentence-ending mark.
     stopped: bool,
     colon: bool,
-    /// Ends with a short form that something always follows.
+    /// Whether it ends with an abbreviation that needs a continuation.
     expects_more: bool,
-    /// It is a heading or a rule, which the next line does not go on.
+    /// Whether it is a heading or a rule, which never continues.
     closed: bool,
     added: bool,
 }
 
 impl Line {
-    /// Looks at a line; a blank one is none.
+    /// Parses a line; `None` if blank.
     fn of(text: &str, range: Range<usize>) -> Option<Line> {
         let whole = text[range.clone()].trim();
         let body = whole.trim_start_matches('>').trim_start();
@@ -169,17 +169,17 @@ fn opening(body: &str) -> Opening {
     }
 }
 
-/// Columns of a text: letters of East Asia take two.
+/// Columns of a text: East Asian letters take two.
 fn columns(text: &str) -> usize {
     let wide = |it: char| matches!(it, '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FF60}');
     text.chars().map(|it| 1 + usize::from(wide(it))).sum()
 }
 
-/// What the lines of a block have in common.
+/// Common properties of the lines of a block.
 struct Shape {
-    /// Columns of all but the widest third: two lines of a PDF are one where a word was cut between them.
+    /// Width of all but the widest third. In PDFs two lines are joined where a word was split.
     width: usize,
-    /// They read as wrapped prose: lines go on in small letters, or a few are wide.
+    /// Whether the lines read as wrapped prose: they continue in lower case, or a few are wide.
     is_wrapped: bool,
 }
 
@@ -193,7 +193,7 @@ impl Shape {
         Shape { width, is_wrapped: width <= WIDEST && (lower * 4 >= open || open <= 2 && width >= WIDE) }
     }
 
-    /// Says whether the second line goes on what the first says.
+    /// Whether the second line continues the first.
     fn joins(&self, above: &Line, below: &Line) -> bool {
         if above.is_row || below.is_row || above.closed || above.quoted != below.quoted {
             return false;

@@ -1,8 +1,8 @@
-//! Sentences of a text in any language. Pure.
+//! Splits text in any language into sentences. Pure.
 //!
-//! `lines` groups the lines of a text: lines of wrapped prose belong together, an item of a list, a row of a table and a
-//! heading stand alone. `sentence` cuts each group where a sentence ends, by the mark, the word before it (`abbreviation`
-//! knows what is no word) and what follows. The language of the text need not be known.
+//! `lines` groups lines: wrapped prose is joined, while list items, table rows and headings stand alone. `sentence`
+//! splits each group by the mark, the word before it (`abbreviation` lists words that end in a full stop) and the text
+//! after it. The language need not be known.
 
 mod abbreviation;
 mod context;

@@ -1,4 +1,4 @@
-//! Where sentences end.
+//! Finds the ends of sentences.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,27 +8,27 @@ use regex::Regex;
 use crate::text::context::{Before, Behind, ends_between};
 use crate::text::lines;
 
-/// Marks that end sentences, by UAX 29, with the ellipsis and the Greek question marks.
+/// Sentence-ending marks of UAX 29, with the ellipsis and the Greek question marks.
 const STOP: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
 
-/// Bytes of the beginning of a sentence.
+/// Bytes examined at the start of a sentence.
 const BEGINNING_BYTES: usize = 64;
 
 static STOP_MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(STOP).expect("the pattern is a constant"));
 
-/// A row of marks that end sentences, with the quotation marks and brackets that close behind it, and the numbers of
-/// notes. Only the first hundred figures of a note are looked at.
+/// A run of sentence-ending marks with closing quotation marks, brackets and note numbers. A note is limited to a
+/// hundred characters.
 static STOPS: LazyLock<Regex> = LazyLock::new(|| {
     const CLOSING: &str = r#"["'*_)\]}\p{Pe}\p{Pf}\p{Pi}\p{M}\p{Cf}]"#;
     const NOTE: &str = r"(?:[ \u{A0}]?\[[0-9][0-9, \u{2013}-]{0,99}\])";
     Regex::new(&format!("(?:{STOP}+{CLOSING}*)+{NOTE}*")).expect("the pattern is a constant")
 });
 
-/// Returns the sentences of a text in order, each with the blanks behind it. They cover the text without gaps. In time
-/// that grows as the text does.
+/// Returns the sentences of a text in order, each with the blanks after it. The ranges cover the text without gaps.
+/// Takes linear time.
 ///
-/// Lines that stand alone (items of lists, rows of tables, headings, verse) are sentences of their own; a line break in
-/// wrapped prose ends none.
+/// Lines that stand alone (list items, table rows, headings, verse) are separate sentences; a line break in wrapped
+/// prose does not end a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for unit in lines::units(text) {
@@ -50,7 +50,7 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The same without the blanks around each; what is blank alone is none.
+/// As [`sentences`], trimmed and without blank ones.
 pub(crate) fn trimmed_sentences(text: &str) -> Vec<Range<usize>> {
     let trimmed = sentences(text).into_iter().map(|it| {
         let sentence = &text[it.clone()];
@@ -60,16 +60,16 @@ pub(crate) fn trimmed_sentences(text: &str) -> Vec<Range<usize>> {
     trimmed.filter(|it| !it.is_empty()).collect()
 }
 
-/// What a row of marks says.
+/// The meaning of a run of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// A single full stop, which may stand for letters that were left out.
+    /// A single full stop, possibly of an abbreviation.
     FullStop,
-    /// Full stops in a row: words were left out.
+    /// Several full stops: an omission.
     Ellipsis,
-    /// A question or an exclamation mark.
+    /// A question mark or an exclamation mark.
     Strong,
-    /// A mark of a script that has no blank behind it.
+    /// A mark of a script without blanks between sentences.
     Wide,
     None,
 }
@@ -89,8 +89,7 @@ impl Mark {
     }
 }
 
-/// Says whether a sentence ends behind a row of marks. `before` is what there is of the sentence up to it, `rest` what
-/// follows the row.
+/// Whether a sentence ends after a run of marks. `before` is the sentence up to the run, `rest` the text after it.
 fn ends(before: &str, stop: &str, rest: &str) -> bool {
     let mark = Mark::of(stop, before);
     let Some(first) = rest.chars().next() else { return true };
@@ -100,7 +99,7 @@ fn ends(before: &str, stop: &str, rest: &str) -> bool {
         Mark::None => false,
         Mark::Wide => !(is_continuing(behind.first) || closed && behind.first == 'と'),
         _ if !first.is_whitespace() || is_continuing(behind.first) => false,
-        // A row of dots leads to the number of a page.
+        // Dot leaders point to a page number.
         Mark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
         Mark::Strong => !behind.is_lower() || !closed && begins_lower(before),
         Mark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
@@ -109,13 +108,13 @@ fn ends(before: &str, stop: &str, rest: &str) -> bool {
     }
 }
 
-/// Bytes of a quotation mark that closes behind a blank, as French has it. One that opens has a letter behind it.
+/// Length of a closing quotation mark after a blank, as in French. An opening one has a letter after it.
 fn closing_behind_blank(rest: &str) -> usize {
     let mark = rest.strip_prefix([' ', '\u{A0}', '\u{202F}']).and_then(|it| it.strip_prefix('»'));
     mark.filter(|it| !it.starts_with(char::is_alphanumeric)).map_or(0, |after| rest.len() - after.len())
 }
 
-/// Says whether a sentence began with a small letter: then the next one may. Only its first words are looked at.
+/// Whether a sentence starts in lower case, so that the next one may as well. Examines only its first words.
 fn begins_lower(sentence: &str) -> bool {
     let beginning = &sentence[..sentence.floor_char_boundary(BEGINNING_BYTES)];
     beginning.chars().find(|it| it.is_alphabetic()).is_some_and(char::is_lowercase)
@@ -125,7 +124,7 @@ fn is_stop(mark: char) -> bool {
     matches!(mark, '.' | '!' | '?' | ';') || !mark.is_ascii() && STOP_MARK.is_match(mark.encode_utf8(&mut [0; 4]))
 }
 
-/// Marks that no sentence begins with.
+/// Marks that never start a sentence.
 fn is_continuing(mark: char) -> bool {
     matches!(mark, ',' | ';' | ':' | '.' | '!' | '?' | ')' | ']' | '}' | '%' | '、' | '，' | '；' | '：' | '،' | '؛')
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Checks where the sentences of some texts end: `¦` stands there.
+/// Checks the sentence ends of several texts; `¦` marks them.
 fn check_all(marked: &[&str]) {
     let found = marked.iter().map(|marked| {
         let text = marked.replace('¦', "");
@@ -15,7 +15,7 @@ fn check_all(marked: &[&str]) {
 }
 
 #[test]
-fn english() {
+fn english_sentences_are_split() {
     check_all(&[
         "The kiln was repaired by Mr. Harrow on 3 May. ¦She left.",
         "The lease was signed by J. R. Quill. ¦It ends in June.",
@@ -39,7 +39,7 @@ fn english() {
 }
 
 #[test]
-fn german() {
+fn german_sentences_are_split() {
     check_all(&[
         "Der Vertrag gilt ab dem 3. Mai. ¦Er endet am 12. Juni 2021.",
         "Nimm Obst mit, z. B. Äpfel, d. h. Kernobst. ¦Danach gehen wir.",
@@ -59,7 +59,7 @@ fn german() {
 }
 
 #[test]
-fn french() {
+fn french_sentences_are_split() {
     check_all(&[
         "Le four a été réparé par M. Dupont. ¦Il est bleu.",
         "Prenez un fruit, p. ex. une pomme. ¦Elle est rouge.",
@@ -78,7 +78,7 @@ fn french() {
 }
 
 #[test]
-fn spanish() {
+fn spanish_sentences_are_split() {
     check_all(&[
         "El horno lo reparó el Sr. Gómez. ¦Es azul.",
         "Viajó a EE. UU. con la Dra. Ruiz. ¦Volvió en mayo.",
@@ -97,7 +97,7 @@ fn spanish() {
 }
 
 #[test]
-fn italian() {
+fn italian_sentences_are_split() {
     check_all(&[
         "Il forno fu riparato dal sig. Rossi. ¦È blu.",
         "La sig.ra Conti e il dott. Neri sono qui. ¦Aspettano.",
@@ -116,7 +116,7 @@ fn italian() {
 }
 
 #[test]
-fn portuguese() {
+fn portuguese_sentences_are_split() {
     check_all(&[
         "O forno foi reparado pelo Sr. Silva. ¦É azul.",
         "O Exmo. Sr. Dr. Costa assinou. ¦Ninguém mais.",
@@ -135,7 +135,7 @@ fn portuguese() {
 }
 
 #[test]
-fn dutch() {
+fn dutch_sentences_are_split() {
     check_all(&[
         "De oven is gemaakt door dhr. Bakker. ¦Hij is blauw.",
         "Mevr. De Wit en mr. Jansen kwamen. ¦Ze wachten.",
@@ -154,7 +154,7 @@ fn dutch() {
 }
 
 #[test]
-fn polish() {
+fn polish_sentences_are_split() {
     check_all(&[
         "Piec naprawił p. Nowak. ¦Jest niebieski.",
         "Weź owoce, np. jabłka. ¦Potem zjemy.",
@@ -173,7 +173,7 @@ fn polish() {
 }
 
 #[test]
-fn russian() {
+fn russian_sentences_are_split() {
     check_all(&[
         "Печь починил г-н Орлов. ¦Она синяя.",
         "Он живёт в г. Москве на ул. Ленина, д. 5. ¦Дом старый.",
@@ -192,7 +192,7 @@ fn russian() {
 }
 
 #[test]
-fn turkish() {
+fn turkish_sentences_are_split() {
     check_all(&[
         "Fırını Doç. Dr. Kaya onardı. ¦Rengi mavidir.",
         "Ofis 3. katta, No. 5. ¦Asansör yok.",
@@ -210,9 +210,9 @@ fn turkish() {
     ]);
 }
 
-/// Written before the lists of abbreviations were.
+/// Written before the abbreviation lists.
 #[test]
-fn pairs_of_all_languages() {
+fn sentence_pairs_of_all_languages_are_split() {
     check_all(&[
         "The lease was countersigned by Mrs. K. T. Oyelaran on 14 Feb. 2019. ¦It runs for six years.",
         "Ship the crates to Gen. Hollis at 12 Mt. Vernon Ave. before noon. ¦The gate closes early.",
@@ -278,7 +278,7 @@ fn pairs_of_all_languages() {
 }
 
 #[test]
-fn other_scripts_have_marks_of_their_own() {
+fn marks_of_other_scripts_end_sentences() {
     check_all(&[
         "漢字です。¦次の文！¦そうですか？¦はい。",
         "彼は「はい。」と言った。¦終わり。",
@@ -291,7 +291,7 @@ fn other_scripts_have_marks_of_their_own() {
 }
 
 #[test]
-fn numbers_addresses_and_names_of_files_stay_whole() {
+fn numbers_urls_and_file_names_are_not_split() {
     check_all(&[
         "1. Item one. ¦2. Item two.",
         "3.2.1 Scope of v1.2.3 and a 3.5 m wall. ¦See https://a.example.org/x.html?q=1. ¦Open main.rs and a.b.txt. ¦Done.",
@@ -307,7 +307,7 @@ fn numbers_addresses_and_names_of_files_stay_whole() {
 }
 
 #[test]
-fn wrapped_prose_is_joined_and_lines_that_stand_alone_are_not() {
+fn wrapped_prose_is_joined_but_separate_lines_are_not() {
     check_all(&[
         "The lease of the old kiln on the north shore was signed by Mr.\nHarrow in the presence of two witnesses who had come from the\nvillage. ¦It ends in June.",
         "One line of the text that is wide enough to be wrapped prose\nand another one.\n\n¦Next",
@@ -330,15 +330,15 @@ fn wrapped_prose_is_joined_and_lines_that_stand_alone_are_not() {
 }
 
 #[test]
-fn blanks_around_sentences_are_left_out_where_that_is_wanted() {
+fn trimmed_sentences_have_no_outer_blanks() {
     let text = "  One. Two.\n\n \n";
     let found: Vec<&str> = trimmed_sentences(text).into_iter().map(|it| &text[it]).collect();
     assert_eq!(found, ["One.", "Two."]);
 }
 
-/// The time a text takes may depend on its length alone, not on its characters.
+/// Time must depend only on the length of a text, not on its characters.
 #[test]
-fn rows_of_any_mark_cost_no_more_than_other_text() {
+fn runs_of_marks_take_linear_time() {
     const BYTES: usize = 2 << 20;
     for row in [
         ")",
@@ -383,7 +383,7 @@ fn rows_of_any_mark_cost_no_more_than_other_text() {
 }
 
 #[test]
-fn a_row_of_marks_behind_a_full_stop_ends_one_sentence() {
+fn marks_after_full_stop_end_one_sentence() {
     for (row, behind) in [(")", "A"), (" ", "a"), ("(\u{301}", "="), ("\u{a0}", "1")] {
         let text = format!("One.{}{behind}", row.repeat(1_000_000));
         assert!(sentences(&text).len() <= 2, "{row:?}");
@@ -394,7 +394,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn sentences_cover_any_text_without_gaps(
+    fn sentences_cover_arbitrary_text_without_gaps(
         parts in prop::collection::vec(("[a-zA-Z0-9.!?,;:)\"|>#\u{201d}(\u{301}\u{ad} \t\r\n=漢。é\u{2028}-]{0,6}", 1_usize..30), 0..16),
     ) {
         let text: String = parts.iter().map(|(part, times)| part.repeat(*times)).collect();
@@ -408,7 +408,7 @@ proptest! {
     }
 
     #[test]
-    fn trimmed_sentences_hold_every_character_that_is_no_blank(text in "\\PC{0,80}") {
+    fn trimmed_sentences_keep_all_non_blank_characters(text in "\\PC{0,80}") {
         let kept: String = trimmed_sentences(&text).into_iter().map(|it| text[it].to_string()).collect();
         let solid = |it: &str| it.chars().filter(|it| !it.is_whitespace()).collect::<String>();
         prop_assert_eq!(solid(&kept), solid(&text));

@@ -127,7 +127,7 @@ fn a_card_that_is_not_there_is_stood_in_for_loudly_when_that_is_allowed() {
     assert!(said.contains("warning: a graphics card was asked for"), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["settings"]["device"], "cpu");
-    assert!(report["warnings"][0].as_str().unwrap().contains("on the processor instead"));
+    assert!(report["warnings"][0].as_str().unwrap().contains("on the CPU instead"));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn indexing_is_measured_with_a_daemon_of_its_own() {
     }
     // What was just found may be read by a run that overtakes the job, which then has no count of its own.
     let counted = report["tokens_per_second"].as_f64().is_some_and(|it| it > 0.0);
-    assert!(counted || report["warnings"].to_string().contains("before the job came to them"), "{report}");
+    assert!(counted || report["warnings"].to_string().contains("outside the job"), "{report}");
     assert!(!world.data().exists(), "nothing is written to the data directory");
 }
 

@@ -1,5 +1,5 @@
-//! Commands that need the models or the store in their own process: `vicd command NAME ARGS...` runs them, with the output and
-//! the exit code of a command of `vic`.
+//! Commands that need the models or the store in their own process. `vicd command NAME ARGS...` runs them, with the
+//! output and exit code of a `vic` command.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +11,7 @@ use vic_protocol::error::{Error, Result};
 
 use crate::output::Printer;
 
-/// Arguments as they were typed; `vicd` reads them.
+/// Arguments as typed; `vicd` parses them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Arguments; `--help` lists them
@@ -19,10 +19,10 @@ pub(crate) struct Args {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Runs a command in `vicd`, and waits for its end.
+/// Runs a command in `vicd` and waits for its end.
 ///
 /// # Errors
-/// There is no `vicd`. What fails in the command is reported there; its exit code becomes that of this program.
+/// `vicd` is missing. Errors of the command are reported there, and its exit code becomes that of this program.
 pub(crate) fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
     printer.flush()?;
     let mut command = program();
@@ -31,12 +31,12 @@ pub(crate) fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> 
         std::io::ErrorKind::NotFound => client::no_vicd(),
         _ => Error::io("start", Path::new("vicd"), &error),
     })?;
-    // Another signal than success and failure has no code.
+    // A process killed by a signal has no exit code.
     printer.exit_code = status.code().map_or(1, |it| u8::try_from(it).unwrap_or(1));
     Ok(())
 }
 
-/// A configuration that cannot be read is reported by `vicd`, where the command needs one.
+/// If the configuration cannot be read, `vicd` reports it where the command needs it.
 fn program() -> Command {
     Config::load().map_or_else(|_| client::vicd(), |config| client::vicd_command(&config))
 }

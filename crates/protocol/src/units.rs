@@ -1,8 +1,8 @@
-//! Sizes and points in time as users type them in commands and requests. Pure.
+//! Parses sizes and times as users type them in commands and requests. Pure.
 
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
 
-/// Understands bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`, `3 megabytes`.
+/// Parses bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`, `3 megabytes`.
 pub fn size(text: &str) -> Option<u64> {
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -25,13 +25,13 @@ pub fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
-/// Reads a moment as people write it for every command and protocol: RFC 3339, or without a zone as on the clock here; a
-/// date is its midnight. Where the clock skips that, the first moment that there is.
+/// Parses a time in any command or protocol: RFC 3339, or local time if it has no zone. A date is its midnight, or the
+/// first valid time after it if the clock skips midnight.
 pub fn moment(text: &str) -> Option<DateTime<Utc>> {
     moment_in(text, &Local)
 }
 
-/// The same in a time zone.
+/// As [`moment`], in a given time zone.
 pub fn moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
     if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
         return Some(zoned.to_utc());
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_understood() {
+    fn sizes_are_parsed() {
         for (text, expected) in [
             ("0", Some(0)),
             ("512", Some(512)),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_without_a_zone_is_meant_as_on_the_clock_here() {
+    fn time_without_zone_is_local() {
         let zone = chrono::FixedOffset::east_opt(2 * 3_600).unwrap();
         for (text, expected) in [
             ("2026-05-01", Some("2026-04-30T22:00:00Z")),

@@ -1,4 +1,4 @@
-//! `vic bench embed`: rows over every combination of the settings that are named, or the fastest of them, stored.
+//! `vic bench embed`: measures every combination of the given settings, or finds and stores the fastest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,18 +17,17 @@ use crate::error::{Error, Result};
 use vic_cli::output::{Printer, note};
 use vic_cli::values;
 
-/// Seconds of one measurement of `--autotune`.
+/// Default seconds per measurement of `--autotune`.
 const TRIAL_SECONDS: f64 = 4.0;
 
-/// Servers do not show their tokenizers.
-const ESTIMATED: &str = "the tokens of servers are an estimate, of four letters each: compare texts/s with other rows, and \
+/// Warning: servers do not expose their tokenizers.
+const ESTIMATED: &str = "tokens of servers are estimated at four letters each: compare texts/s with other rows; \
                          their memory and processors are not measured";
 
-/// What to embed, and with what; without options, what the configuration says. An option with several values, separated
-/// by commas, gives a row for each.
+/// Settings to measure; the default is the configuration. Each value of a comma-separated option gives a row.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EmbedArgs {
-    /// Embeds the `text` of every line of this file; without it, generated passages
+    /// Embeds the `text` of each line of this file; default: generated passages
     #[arg(long, value_name = "FILE.jsonl", conflicts_with = "mix")]
     texts: Option<PathBuf>,
     /// Lengths of the generated passages
@@ -43,43 +42,43 @@ pub(crate) struct EmbedArgs {
     /// Precisions of in-process models
     #[arg(long, value_delimiter = ',', value_parser = ["int8", "fp32"])]
     precision: Vec<String>,
-    /// What computes in process: auto, own (vic's own encoder) or onnx (ONNX Runtime)
+    /// Engine of in-process models: auto, own (vic's own encoder) or onnx (ONNX Runtime)
     #[arg(long, value_delimiter = ',', value_parser = engine)]
     engine: Vec<EmbedEngine>,
     /// Texts embedded at the same time in process; 0 is one per core, at most eight
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = threads)]
     threads: Vec<usize>,
-    /// Texts in a call
+    /// Texts per call
     #[arg(long, value_delimiter = ',', value_name = "N")]
     batch: Vec<usize>,
-    /// Tokens in a call
+    /// Tokens per call
     #[arg(long, value_delimiter = ',', value_name = "N", conflicts_with = "batch")]
     batch_tokens: Vec<usize>,
-    /// Calls under way at the same time; indexing has two
+    /// Concurrent calls; indexing has two
     #[arg(long, value_delimiter = ',', value_name = "N")]
     callers: Vec<usize>,
-    /// What in-process models run on: cpu or cuda
+    /// Device of in-process models: cpu or cuda
     #[arg(long, value_parser = device)]
     device: Option<EmbedDevice>,
-    /// Measures the processor when the graphics card that was asked for cannot be used, and says so
+    /// Measures the CPU, with a warning, if the GPU cannot be used
     #[arg(long)]
     fallback: bool,
-    /// Longest time of one call, in seconds: a backend that is slower fails
+    /// Timeout of one call in seconds
     #[arg(long, default_value = "120", value_name = "N", value_parser = above_zero)]
     timeout: f64,
-    /// Ends a measurement after so many seconds, with what was done by then
+    /// Ends a measurement after this many seconds, with the calls made by then
     #[arg(long, value_name = "N", value_parser = above_zero)]
     seconds: Option<f64>,
-    /// Most memory that this process may have taken after a call, e.g. 600M: a setting that took more fails
+    /// Memory limit of this process after each call, e.g. 600M; a setting that exceeds it fails
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_memory: Option<u64>,
-    /// Leaves out the measurement of the processor's matrix-multiply peak
+    /// Skips the measurement of the CPU's matrix-multiply peak
     #[arg(long)]
     no_peak: bool,
-    /// Finds the fastest threads and texts in a call for this machine and stores them in the data directory
+    /// Finds the fastest threads and texts per call for this machine and stores them in the data directory
     #[arg(long, conflicts_with_all = ["untune", "batch_tokens", "callers", "compare"])]
     autotune: bool,
-    /// Removes what --autotune stored
+    /// Removes the settings stored by --autotune
     #[arg(long)]
     untune: bool,
     #[command(flatten)]
@@ -106,7 +105,7 @@ fn threads(count: &str) -> Result<usize, String> {
     found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
 }
 
-/// Does what was asked.
+/// Runs the benchmark, or stores or removes tuned settings.
 pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     if args.untune {
         let done =
@@ -119,13 +118,13 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     if args.backends(config).iter().any(|it| *it != EmbedBackend::Onnx) {
         report.warnings.push(ESTIMATED.into());
     }
-    // Loud: before minutes of measuring, and again with the result.
+    // Warns before minutes of measuring, and again with the result.
     report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
     if args.autotune {
         return autotune(args, config, report, printer).await;
     }
     let corpora = args.corpora()?;
-    // What so many threads can do at most, by their number.
+    // Peaks by number of threads.
     let mut peaks: BTreeMap<usize, Peak> = BTreeMap::new();
     for setting in args.settings(config) {
         let threads = embed::onnx::threads(setting.config.embed.threads);
@@ -141,7 +140,7 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     print(report, &args.output, earlier.as_ref(), config, printer)
 }
 
-/// One combination.
+/// One combination of settings.
 struct Setting {
     config: Config,
     manner: Manner,
@@ -154,7 +153,7 @@ async fn one(setting: &Setting, mix: Option<Mix>, texts: &[String], peak: Option
     row
 }
 
-/// Adds the settings that differ between rows to their names.
+/// Adds the settings that differ between rows to their labels.
 fn name(rows: &mut [Row], varied: &[&str]) {
     for row in rows {
         for key in varied {
@@ -167,7 +166,7 @@ fn name(rows: &mut [Row], varied: &[&str]) {
 }
 
 impl EmbedArgs {
-    /// One setting is stored, for one model.
+    /// Fails unless the options name a single setting: only one is stored, for one model.
     fn is_one_thing_to_tune(&self) -> Result<()> {
         let named = [
             ("--backend", self.backend.len()),
@@ -185,7 +184,7 @@ impl EmbedArgs {
         }
     }
 
-    /// The configuration, with the device that in-process models are measured on.
+    /// The configuration with the device chosen for in-process models.
     fn placed(&self, config: &Config, report: &mut Report) -> Result<Config> {
         let mut config = config.clone();
         if self.backends(&config).contains(&EmbedBackend::Onnx) {
@@ -196,7 +195,7 @@ impl EmbedArgs {
                 let configured = config.embed.device.name();
                 if self.autotune {
                     return Err(Error::invalid(format!(
-                        "what is tuned is stored for the configured device, `{configured}`"
+                        "tuned settings are stored for the configured device, `{configured}`"
                     ))
                     .hint(format!("set VIC_EMBED_DEVICE={} and tune again", device.name())));
                 }
@@ -222,7 +221,7 @@ impl EmbedArgs {
         if self.backend.is_empty() { vec![config.embed.backend] } else { self.backend.clone() }
     }
 
-    /// The texts, with the mix that they are of.
+    /// The texts and their mix.
     fn corpora(&self) -> Result<Vec<(Option<Mix>, Vec<String>)>> {
         match &self.texts {
             Some(path) => Ok(vec![(None, texts::read_lines(path, &["text"])?)]),
@@ -230,7 +229,7 @@ impl EmbedArgs {
         }
     }
 
-    /// Every combination of what was named. What only in-process models know is not varied for servers.
+    /// Every combination of the given values. Settings of in-process models are not varied for servers.
     fn settings(&self, config: &Config) -> Vec<Setting> {
         let mut all = Vec::new();
         for backend in self.backends(config) {
@@ -267,7 +266,7 @@ impl EmbedArgs {
             .flat_map(move |batch| callers.clone().into_iter().map(move |callers| Manner { batch, callers, bounds }))
     }
 
-    /// Names of the settings that have several values and are not in a row's name already.
+    /// Names of settings with several values that are not in the label already.
     fn varied(&self) -> Vec<&'static str> {
         let all = [
             ("mix", self.mix.len()),
@@ -281,7 +280,7 @@ impl EmbedArgs {
     }
 }
 
-/// Every configuration with every value.
+/// Combines every configuration with every value.
 fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
     let mut all = Vec::with_capacity(configs.len() * values.len());
     for config in configs {
@@ -294,13 +293,13 @@ fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedC
     all
 }
 
-/// Says whether somebody has set the precision, so that it is not the usual one of the device.
+/// Whether the precision is set explicitly, rather than by the device's default.
 fn has_precision() -> Result<bool> {
     let settings = config::settings()?;
     Ok(settings.iter().any(|it| it.name == "VIC_EMBED_PRECISION" && it.origin != config::Origin::Default))
 }
 
-/// What was named, or else what is usual.
+/// The given values, or the default.
 fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
     if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
 }
@@ -326,7 +325,7 @@ async fn autotune(args: &EmbedArgs, config: &Config, mut report: Report, printer
     print(report, &args.output, None, config, printer)
 }
 
-/// Stores the setting; gives what the user should know of it.
+/// Stores the setting; returns warnings for the user.
 fn store(best: Tuned, config: &Config, report: &Report) -> Result<Vec<String>> {
     let mut values = vec![("VIC_EMBED_BATCH", best.batch)];
     if config.embed.backend == EmbedBackend::Onnx {
@@ -348,7 +347,7 @@ fn store(best: Tuned, config: &Config, report: &Report) -> Result<Vec<String>> {
     });
     Ok(over
         .map(|it| {
-            format!("{} is set to {} elsewhere and wins over what was stored", it.name, it.value.unwrap_or_default())
+            format!("{} is set to {} elsewhere and overrides the stored value", it.name, it.value.unwrap_or_default())
         })
         .collect())
 }
@@ -374,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn several_values_make_every_combination_and_servers_know_no_threads() {
+    fn values_are_combined_and_servers_have_no_threads() {
         let check = |line: &[&str], expected: usize| {
             assert_eq!(parse(line).settings(&config()).len(), expected, "{line:?}");
         };
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_that_is_not_configured_brings_its_own_model() {
+    fn unconfigured_backend_uses_its_default_model() {
         let settings = parse(&["--backend", "ollama"]).settings(&config());
         assert_eq!(settings[0].config.embed.model, EmbedBackend::Ollama.default_model());
         let settings = parse(&["--backend", "ollama", "--model", "m"]).settings(&config());
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_told_apart_by_what_varies() {
+    fn labels_name_varied_settings() {
         let args = parse(&["--threads", "1,2", "--batch", "64"]);
         let mut row = Row::new("model int8");
         row.setting("threads", 2);
@@ -407,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_is_tuned() {
+    fn autotune_takes_one_setting() {
         assert!(parse(&["--autotune", "--threads", "1,2", "--batch", "32,64"]).is_one_thing_to_tune().is_ok());
         for option in ["--backend=onnx,ollama", "--precision=int8,fp32", "--engine=own,onnx", "--mix=short,long"] {
             let error = parse(&["--autotune", option]).is_one_thing_to_tune().unwrap_err();
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused() {
+    fn invalid_values_are_rejected() {
         for line in [
             &["--backend", "abacus"][..],
             &["--precision", "int4"],

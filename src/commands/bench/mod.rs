@@ -1,5 +1,5 @@
-//! `vic bench`: measures vic on this machine. Only `search` asks the running daemon; the others measure in this process, or
-//! with a daemon of their own.
+//! `vic bench`: measures vic on this machine. `search` uses the running daemon; the others measure in this process or
+//! with a private daemon.
 
 mod embed;
 mod output;
@@ -19,21 +19,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Measures how many tokens are embedded a second, and finds the fastest setting
+    /// Measures tokens embedded per second, and finds the fastest setting
     Embed(Box<embed::EmbedArgs>),
-    /// Measures the walk over a folder: alone, with the catalog, and again when nothing changed
+    /// Measures the walk over a folder: alone, with the catalog, and again with no changes
     Walk(stages::WalkArgs),
-    /// Measures how fast the text of files is read, in the jailed worker processes
+    /// Measures text extraction in the jailed worker processes
     Extract(stages::ReadArgs),
-    /// Measures how fast the text in pictures and scanned pages is read
+    /// Measures OCR of images and scanned pages
     Ocr(stages::ReadArgs),
-    /// Measures indexing a folder from nothing and again, by a daemon of its own
+    /// Measures indexing a folder from nothing and again, with a private daemon
     Index(stages::IndexArgs),
     /// Measures questions to the running daemon, at a rate that does not wait for answers
     Search(search::SearchArgs),
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Embed(args) => embed::run(&args, config, printer).await,

@@ -1,4 +1,4 @@
-//! Prints a report of `vic bench`: as a table, as JSON, as a page in a file, and beside an earlier run.
+//! Prints a report of `vic bench`: as a table, as JSON, as an HTML file, and compared with an earlier run.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,33 +11,33 @@ use crate::error::{IoContext, Result};
 use vic_cli::output::{Format, FormatArgs, Printer, note};
 use vic_cli::text::visible;
 
-/// Where the result goes; the same for every measurement.
+/// Output options of all benchmarks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) output: FormatArgs,
-    /// Also writes a page with plots that opens offline
+    /// Also writes an HTML page with plots that opens offline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Shows ratios to an earlier run, which `--format json` wrote
+    /// Shows ratios to an earlier run, written with `--format json`
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 }
 
 impl OutputArgs {
-    /// Reads the earlier run. Before anything is measured: a wrong name must not cost minutes.
+    /// Reads the earlier run. Call it before measuring, so that a wrong name does not cost minutes.
     ///
     /// # Errors
-    /// There is no such file, or it is no report.
+    /// The file does not exist, or is not a report.
     pub(crate) fn earlier(&self) -> Result<Option<Earlier>> {
         self.compare.as_deref().map(Earlier::read).transpose()
     }
 }
 
-/// Prints the report, and fails when nothing was measured.
+/// Prints the report; fails if nothing was measured.
 ///
 /// # Errors
-/// The page cannot be written, the earlier run is of something else, or every row failed.
+/// The page cannot be written, the earlier run measured something else, or every row failed.
 pub(crate) fn print(
     mut report: Report,
     args: &OutputArgs,
@@ -59,7 +59,7 @@ pub(crate) fn print(
         Format::Json => printer.json(&report.to_json())?,
         Format::Human => printer.raw(&table(&report))?,
     }
-    // Standard output is for the result: programs that read it must not miss these.
+    // Programs read the result on standard output; warnings go to standard error.
     report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
     for row in &report.rows {
         if let Some(error) = &row.error {
@@ -71,19 +71,19 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// What of the settings makes a measurement slower than the machine is.
+/// A warning if settings slow the measurement down.
 fn slowed(config: &Config) -> Option<String> {
     let percent = config.background.cpu_percent;
     (percent < 100).then(|| format!("VIC_CPU_PERCENT is {percent}: a daemon indexes with that share of the processors"))
 }
 
-/// So many rows stand as columns: a page is longer than it is wide.
+/// Up to this many rows are printed as columns, because a page is longer than wide.
 const ROWS_AS_COLUMNS: usize = 3;
 
 fn table(report: &Report) -> String {
     let mut columns = report.columns();
     if report.rows.len() > ROWS_AS_COLUMNS {
-        // A line has room for what is good or bad, not for how much was measured.
+        // A line has no space for figures that only describe the measurement.
         columns.retain(|it| it.better != Better::Neither || it.key == CPU_PERCENT.key);
     }
     let mut lines: Vec<Vec<String>> =
@@ -119,7 +119,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// Columns of one width each, the first to the left, the others to the right.
+/// Aligns columns: the first to the left, the others to the right.
 fn aligned(lines: &[Vec<String>]) -> String {
     let lines = if lines.len() <= ROWS_AS_COLUMNS + 1 { transposed(lines) } else { lines.to_vec() };
     let columns = lines.first().map_or(0, Vec::len);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_stands_upright_and_many_lie() {
+    fn one_row_prints_vertically_and_many_horizontally() {
         let one = table(&report(&[("model int8", 12_345.0)]));
         assert!(one.starts_with("          model int8\ntokens/s      12,345\np50 ms          2.50\n"), "{one}");
         let many = table(&report(&[("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_write_to_the_terminal() {
+    fn labels_cannot_inject_terminal_codes() {
         let shown = table(&report(&[("\u{1b}[2J", 1.0)]));
         assert!(!shown.contains('\u{1b}'), "{shown}");
     }

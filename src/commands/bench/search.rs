@@ -1,4 +1,4 @@
-//! `vic bench search`: questions to the running daemon.
+//! `vic bench search`: measures questions to the running daemon.
 
 use std::path::PathBuf;
 
@@ -9,23 +9,22 @@ use crate::config::Config;
 use crate::error::Result;
 use vic_cli::output::Printer;
 
-/// What to ask, and how.
+/// The questions and the load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
-    /// Asks the `query`, `question` or `text` of every line of this file, over and over
+    /// Asks the `query`, `question` or `text` of each line of this file, in rotation
     #[arg(long, value_name = "FILE.jsonl")]
     queries: PathBuf,
-    /// Connections, each of which waits for its answer before it sends the next question
+    /// Connections; each waits for its answer before it sends the next question
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     clients: u16,
-    /// Questions that are due a second, whether the last ones were answered or not; without it, half of what one client
-    /// after the other is served
+    /// Questions per second, whether earlier ones were answered or not; default: half the rate of one sequential client
     #[arg(long, value_name = "N", value_parser = above_zero)]
     rate: Option<f64>,
-    /// For how long, in seconds
+    /// Duration in seconds
     #[arg(long, default_value = "10", value_name = "N", value_parser = above_zero)]
     seconds: f64,
-    /// Most hits of an answer
+    /// Upper limit of hits per answer
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     #[command(flatten)]
@@ -35,10 +34,10 @@ pub(crate) struct SearchArgs {
 /// A number above zero, up to a million.
 pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|it| *it > 0.0 && *it <= 1e6);
-    number.ok_or_else(|| format!("`{text}` is no number above 0 and at most a million"))
+    number.ok_or_else(|| format!("`{text}` is not a number above 0 and at most a million"))
 }
 
-/// Asks, and prints.
+/// Runs the benchmark and prints the report.
 pub(crate) async fn run(args: &SearchArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let plan = SearchPlan {

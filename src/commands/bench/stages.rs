@@ -1,4 +1,4 @@
-//! `vic bench walk`, `extract`, `ocr` and `index`: stages over files of the user's.
+//! `vic bench walk`, `extract`, `ocr` and `index`: measures stages on the user's files.
 
 use std::path::PathBuf;
 
@@ -12,37 +12,37 @@ use crate::model::{IndexRequest, OcrMode};
 use vic_cli::index::ocr_mode;
 use vic_cli::output::Printer;
 
-/// Rows of a stage are of different files, of which the first has all: none is the best of them.
+/// Rows of a stage cover different files and the first covers all, so none ranks best.
 const FIRST: Option<Figure> = None;
 
-/// What to walk.
+/// Arguments of `vic bench walk`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WalkArgs {
     /// The folder
     path: PathBuf,
-    /// How often, after once to warm up; medians are given
+    /// Number of runs after a warm-up; reports medians
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: usize,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// What to read.
+/// Arguments of `vic bench extract` and `vic bench ocr`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
     /// A folder, or a file
     path: PathBuf,
-    /// How often every file is read
+    /// Number of times each file is read
     #[arg(long, default_value_t = 1, value_name = "N")]
     runs: usize,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// What to index.
+/// Arguments of `vic bench index`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct IndexArgs {
-    /// The folder; without one, generated texts
+    /// The folder; default: generated texts
     path: Option<PathBuf>,
     /// Stop after names, sizes and dates
     #[arg(long)]
@@ -50,14 +50,14 @@ pub(crate) struct IndexArgs {
     /// Read at most this many files
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// Whether pictures of text are read: auto, never or always
+    /// Whether to OCR images: auto, never or always
     #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
     ocr: OcrMode,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Walks, and prints.
+/// Measures the walk and prints the report.
 pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("walk", FIRST);
@@ -66,7 +66,7 @@ pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> R
     print(report, &args.output, earlier.as_ref(), config, printer)
 }
 
-/// Reads texts, and prints.
+/// Measures extraction and prints the report.
 pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("extract", FIRST);
@@ -74,7 +74,7 @@ pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Prin
     print(report, &args.output, earlier.as_ref(), config, printer)
 }
 
-/// Reads pictures, and prints.
+/// Measures OCR and prints the report.
 pub(crate) async fn ocr(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("ocr", FIRST);
@@ -82,7 +82,7 @@ pub(crate) async fn ocr(args: &ReadArgs, config: &Config, printer: &mut Printer)
     print(report, &args.output, earlier.as_ref(), config, printer)
 }
 
-/// Indexes, and prints.
+/// Measures indexing and prints the report.
 pub(crate) async fn index(args: &IndexArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let request = IndexRequest {

@@ -223,7 +223,7 @@ fn stood_in_for(says: Says, expected: &str) {
 #[test]
 fn nonsense_model_falls_back_to_rules() {
     stood_in_for(Says::Nonsense, "no usable answer");
-    stood_in_for(Says::Text("I would rather not say.".into()), "no plan");
+    stood_in_for(Says::Text("I would rather not say.".into()), "not a plan");
 }
 
 #[test]

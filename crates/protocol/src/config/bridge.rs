@@ -1,4 +1,4 @@
-//! Settings of the TCP port: who may use it, and how much.
+//! Settings of the TCP port: authentication and limits.
 
 use std::path::PathBuf;
 
@@ -7,43 +7,43 @@ use http::uri::Authority;
 use crate::config::source::Settings;
 use crate::error::{Error, Result};
 
-/// Largest limit of requests a minute: the moments of that many are kept for each address.
+/// Upper limit of the rate limit per minute: that many timestamps are kept per address.
 const MAX_RATE_LIMIT: u32 = 60_000;
 
-/// Largest body that can be allowed: it is held in memory.
+/// Upper limit of the body limit: a body is held in memory.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
-/// See the module.
+/// Settings of the TCP port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BridgeConfig {
-    /// `VIC_BRIDGE_API_KEY`: the key that programs on the TCP port must show; without it the one in
+    /// `VIC_BRIDGE_API_KEY`: the key that clients of the TCP port must send; without it the one in
     /// [`crate::config::Config::key_path`].
     pub api_key: Option<String>,
-    /// `VIC_BRIDGE_AUTH`: whether a key is asked for at all.
+    /// `VIC_BRIDGE_AUTH`: whether a key is required.
     pub auth: AuthMode,
-    /// `VIC_BRIDGE_HOSTS`: names under which the server may be called, beside those of this machine.
+    /// `VIC_BRIDGE_HOSTS`: accepted host names besides those of this machine.
     pub hosts: Vec<String>,
     /// `VIC_BRIDGE_TLS_CERT` and `VIC_BRIDGE_TLS_KEY`.
     pub tls: Option<TlsFiles>,
-    /// `VIC_BRIDGE_PLAIN`: whether an address that other machines reach may go without TLS.
+    /// `VIC_BRIDGE_PLAIN`: whether an address reachable from other machines may be used without TLS.
     pub plain: bool,
-    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one key at one address in any 60 seconds; 0 is no limit.
+    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` per key and address in any 60 seconds; 0 is no limit.
     pub rate_limit_per_min: u32,
-    /// `VIC_BRIDGE_MAX_BODY_BYTES`: largest body of an HTTP request.
+    /// `VIC_BRIDGE_MAX_BODY_BYTES`: upper limit of an HTTP request body.
     pub max_body_bytes: usize,
 }
 
-/// Whether the TCP port asks for a key.
+/// Whether the TCP port requires a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMode {
-    /// Everybody shows one.
+    /// Every client must send a key.
     Key,
-    /// Nobody needs one: whatever runs on this machine passes.
+    /// No key is required: any program on this machine has access.
     Open,
 }
 
 impl AuthMode {
-    /// The name as it is typed.
+    /// The name in settings.
     pub fn name(self) -> &'static str {
         match self {
             AuthMode::Key => "key",
@@ -52,12 +52,12 @@ impl AuthMode {
     }
 }
 
-/// Where certificate and private key lie, both PEM.
+/// Paths of certificate and private key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The chain, the server's own first.
+    /// The certificate chain, the server's own certificate first.
     pub certificate: PathBuf,
-    /// The private key of the first.
+    /// The private key of the server's certificate.
     pub key: PathBuf,
 }
 
@@ -65,13 +65,13 @@ impl Settings<'_> {
     pub(super) fn bridge(&self) -> Result<BridgeConfig> {
         let api_key = self.text("VIC_BRIDGE_API_KEY");
         if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
-            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds something else than visible ASCII characters")
-                .hint("it has to fit into a header: letters, digits and signs, no spaces"));
+            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds characters other than visible ASCII")
+                .hint("it must fit into a header: letters, digits and punctuation, no spaces"));
         }
         let auth = self.auth()?;
         if auth == AuthMode::Open && api_key.is_some() {
             return Err(Error::invalid("VIC_BRIDGE_AUTH is `none`, but VIC_BRIDGE_API_KEY is set")
-                .hint("unset one of the two: with `none` no key is looked at"));
+                .hint("unset one of the two: with `none` no key is checked"));
         }
         let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
         if rate_limit_per_min > MAX_RATE_LIMIT {
@@ -121,14 +121,14 @@ impl Settings<'_> {
     }
 }
 
-/// Whether a request can name this as its host: a name is compared as it stands, so that another would never match.
+/// Whether a request can have this host. Hosts are compared literally, so any other text would never match.
 fn is_host(text: &str) -> bool {
     let is_plain = !text.contains(['@', '*']);
     is_plain && text.parse::<Authority>().is_ok_and(|it| !it.host().is_empty() && !text.ends_with(':'))
 }
 
 fn no_host(text: &str) -> Error {
-    Error::invalid(format!("VIC_BRIDGE_HOSTS holds `{text}`, which is no host")).hint(
+    Error::invalid(format!("VIC_BRIDGE_HOSTS holds `{text}`, which is not a host")).hint(
         "use names as in `files.example` or `files.example:8443`, separated by commas, without `https://` and `*`",
     )
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_refused_by_name() {
+    fn invalid_value_is_rejected_by_name() {
         for (name, value) in [
             ("VIC_BRIDGE_HOSTS", "https://files.example"),
             ("VIC_BRIDGE_HOSTS", "*.example"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn vic_bridge_api_key_is_none_by_default_and_must_fit_a_header() {
+    fn vic_bridge_api_key_defaults_to_none_and_fits_header() {
         assert_eq!(check(&[]).unwrap().api_key, None);
         assert_eq!(check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap().api_key.as_deref(), Some("s3cret"));
         let error = check(&[("VIC_BRIDGE_API_KEY", "two words")]).unwrap_err();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn vic_bridge_auth_is_key_by_default_and_none_goes_with_no_key() {
+    fn vic_bridge_auth_defaults_to_key_and_none_excludes_key() {
         assert_eq!(check(&[]).unwrap().auth, AuthMode::Key);
         assert_eq!(check(&[("VIC_BRIDGE_AUTH", "none")]).unwrap().auth, AuthMode::Open);
         let error = check(&[("VIC_BRIDGE_AUTH", "none"), ("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap_err();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_needs_both_files() {
+    fn tls_requires_both_files() {
         for (set, unset) in
             [("VIC_BRIDGE_TLS_CERT", "VIC_BRIDGE_TLS_KEY"), ("VIC_BRIDGE_TLS_KEY", "VIC_BRIDGE_TLS_CERT")]
         {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_names_in_lower_case() {
+    fn hosts_are_lowercased() {
         assert_eq!(
             check(&[("VIC_BRIDGE_HOSTS", " Files.Example, x:8443,")]).unwrap().hosts,
             ["files.example", "x:8443"]

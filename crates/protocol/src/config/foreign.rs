@@ -1,9 +1,9 @@
-//! Variables of other programs. Libraries of many of them send what they see through a proxy, to a collector or to a hub;
-//! vic asks none of these variables, and says so where somebody may believe that it does.
+//! Variables of other programs. Many libraries send data to the proxy, collector or hub that these name. vic ignores
+//! them, and reports them where a user may expect otherwise.
 
 use std::ffi::OsString;
 
-/// Proxies, collectors, hubs, name servers, and code that is put into every program.
+/// Proxies, collectors, hubs, name servers, and preloaded code.
 const NAMES: [&str; 16] = [
     "HTTP_PROXY",
     "http_proxy",

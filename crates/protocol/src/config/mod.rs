@@ -1,8 +1,8 @@
-//! Settings: environment over `config.toml` in the data directory over what was tuned for this machine over defaults. The
-//! only reader of the environment and of the home directory.
+//! Settings. Precedence: environment, `config.toml` in the data directory, tuned values of this machine, defaults. The
+//! only reader of the environment and the home directory.
 //!
-//! The keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
-//! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
+//! Keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
+//! `privacy_mode`. [`NAMES`] lists them all; an unknown key is an error that names the key.
 
 mod bridge;
 mod foreign;
@@ -31,24 +31,24 @@ use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 /// Ollama's own variable, see [`ollama`].
 const OLLAMA_HOST: &str = "OLLAMA_HOST";
 
-/// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
+/// All settings, resolved. Cheap to clone; constant while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `VIC_DATA_DIR`: everything vic writes lies below it.
+    /// `VIC_DATA_DIR`: the directory of everything that vic writes.
     pub data_dir: PathBuf,
     /// `VIC_DB_PATH`: directory of the vector and keyword index.
     pub db_path: PathBuf,
     /// `VIC_JOB_DB_PATH`: SQLite file of the jobs.
     pub job_db_path: PathBuf,
-    /// `VIC_LISTEN`: the TCP address; port 0 takes a free one.
+    /// `VIC_LISTEN`: the TCP address; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// `VIC_WAREHOUSE_ROOT`: root when a command names none.
+    /// `VIC_WAREHOUSE_ROOT`: default root of commands.
     pub warehouse_root: Option<PathBuf>,
     /// `VIC_PRIVACY_MODE`.
     pub privacy_mode: PrivacyMode,
-    /// `VIC_LOG_LEVEL`: a `tracing` filter; `WARNING` is understood as `warn`.
+    /// `VIC_LOG_LEVEL`: a `tracing` filter; `WARNING` means `warn`.
     pub log_level: String,
-    /// Folders that are searched for models, first to last; the first is written to.
+    /// Folders searched for models, in order; downloads go to the first.
     pub model_dirs: Vec<PathBuf>,
     /// Embedding.
     pub embed: EmbedConfig,
@@ -56,32 +56,32 @@ pub struct Config {
     pub llm: LlmConfig,
     /// Walking and watching.
     pub walk: WalkConfig,
-    /// What goes on unasked, and how much of the machine it may take.
+    /// Background work and its share of the machine.
     pub background: BackgroundConfig,
-    /// `VIC_WORKERS`: extraction processes.
+    /// `VIC_WORKERS`: number of extraction processes.
     pub workers: usize,
     /// Limits of one extraction.
     pub limits: ExtractLimits,
     /// HTTP and keys.
     pub bridge: BridgeConfig,
-    /// Where the vectors are kept.
+    /// Vector store.
     pub vectors: VectorConfig,
     /// `VIC_SYNTHETIC_JSONL`: file that `vic synthetic-plans` writes.
     pub synthetic_jsonl: Option<PathBuf>,
-    /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
+    /// `VIC_OCR`: whether the watcher and periodic scans OCR images.
     pub ocr: OcrMode,
-    /// `VIC_L2_SECONDS`: time for looking into files, for one question.
+    /// `VIC_L2_SECONDS`: time limit per question for reading files in depth.
     pub l2_seconds: u32,
-    /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
-    /// of 1 GiB and 2 % of the disk.
+    /// `VIC_DISK_RESERVE_BYTES`: minimum free space on the data directory's disk; below it indexing stops. `None` is
+    /// the larger of 1 GiB and 2 % of the disk.
     pub disk_reserve_bytes: Option<u64>,
-    /// `VIC_SERVERS_CA`: PEM file of certificates that are trusted for servers, beside those of the system.
+    /// `VIC_SERVERS_CA`: PEM file of certificates trusted for servers, besides those of the system.
     pub servers_ca: Option<PathBuf>,
-    /// Variables of other programs that would have text sent elsewhere, or watched, if vic heeded them. It does not.
+    /// Set variables of other programs that would have text sent elsewhere or observed if vic used them. It does not.
     pub foreign: Vec<&'static str>,
 }
 
-/// Settings of the vector store. `lance` is the only one that is built.
+/// Settings of the vector store. Only `lance` is implemented.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorConfig {
     /// `VIC_VECTOR_BACKEND`.
@@ -92,7 +92,7 @@ pub struct VectorConfig {
     pub milvus_collection: String,
 }
 
-/// Which embedder.
+/// The embedding backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbedBackend {
     /// In process, by ONNX Runtime.
@@ -116,12 +116,12 @@ impl EmbedBackend {
         }
     }
 
-    /// Returns the model when nothing is set.
+    /// Returns the default model.
     pub fn default_model(self) -> &'static str {
         self.model_variable().1
     }
 
-    /// The variable that names its model, and the model when nothing is set.
+    /// The variable that names its model, and the default model.
     fn model_variable(self) -> (&'static str, &'static str) {
         match self {
             EmbedBackend::Onnx => ("VIC_EMBED_MODEL", "all-MiniLM-L6-v2"),
@@ -131,19 +131,19 @@ impl EmbedBackend {
     }
 }
 
-/// What computes in process.
+/// The engine of in-process models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbedEngine {
-    /// vic's own encoder where it is fast and knows the model, else ONNX Runtime.
+    /// vic's own encoder if it is fast and supports the model, else ONNX Runtime.
     Auto,
-    /// vic's own encoder, slow or not.
+    /// vic's own encoder, even where it is slow.
     Own,
     /// ONNX Runtime.
     Onnx,
 }
 
 impl EmbedEngine {
-    /// Every one of them.
+    /// Every engine.
     pub const ALL: [EmbedEngine; 3] = [EmbedEngine::Auto, EmbedEngine::Own, EmbedEngine::Onnx];
 
     /// The name in settings.
@@ -156,17 +156,17 @@ impl EmbedEngine {
     }
 }
 
-/// What in-process models run on.
+/// The device of in-process models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbedDevice {
-    /// The processor.
+    /// The CPU.
     Cpu,
-    /// A graphics card by CUDA: in ONNX Runtime, in floating point.
+    /// An NVIDIA GPU with CUDA: ONNX Runtime, in floating point.
     Cuda,
 }
 
 impl EmbedDevice {
-    /// Every one of them.
+    /// Every device.
     pub const ALL: [EmbedDevice; 2] = [EmbedDevice::Cpu, EmbedDevice::Cuda];
 
     /// The name in settings.
@@ -177,7 +177,7 @@ impl EmbedDevice {
         }
     }
 
-    /// The catalog's name of the ONNX Runtime that computes there.
+    /// The catalog name of the ONNX Runtime for this device.
     pub const fn library(self) -> &'static str {
         match self {
             EmbedDevice::Cpu => "onnxruntime",
@@ -185,7 +185,7 @@ impl EmbedDevice {
         }
     }
 
-    /// The precision when nothing is set: whole numbers are fast on processors only.
+    /// The default precision: integers are fast on CPUs only.
     pub fn usual_precision(self) -> &'static str {
         match self {
             EmbedDevice::Cpu => "int8",
@@ -194,7 +194,7 @@ impl EmbedDevice {
     }
 }
 
-/// Most threads that embed: more than the largest machines have cores. Each holds a copy of the model.
+/// Upper limit of embedding threads, more than the cores of the largest machines. Each holds a copy of the model.
 pub const MAX_EMBED_THREADS: u32 = 1_024;
 
 /// Settings of the embedder.
@@ -206,7 +206,7 @@ pub struct EmbedConfig {
     pub model: String,
     /// `VIC_EMBED_THREADS`: texts embedded at the same time in process, one thread each; 0 is one per core.
     pub threads: usize,
-    /// `VIC_EMBED_BATCH`: texts handed over in one call; 0 is what suits the backend.
+    /// `VIC_EMBED_BATCH`: texts per call; 0 is the backend's default.
     pub batch: usize,
     /// `VIC_EMBED_PRECISION`: `int8` or `fp32`.
     pub precision: String,
@@ -222,12 +222,12 @@ pub struct EmbedConfig {
     pub openai_url: String,
     /// `VIC_OPENAI_API_KEY`.
     pub openai_key: Option<String>,
-    /// Tokens of context that an Ollama server must give the model. None leaves it to the server, of which every default
-    /// holds a passage of the index.
+    /// Tokens of context requested from an Ollama server. `None` uses the server's default, which always fits a passage
+    /// of the index.
     pub context_tokens: Option<u32>,
 }
 
-/// Who plans questions and writes answers.
+/// The backend that plans questions and writes answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmBackend {
     /// Rules; no model.
@@ -247,22 +247,22 @@ pub struct LlmConfig {
     pub model: String,
     /// `VIC_OLLAMA_VISION_MODEL`, or with backend `openai` `VIC_OPENAI_VISION_MODEL`.
     pub vision_model: String,
-    /// `VIC_L2_MAX_IMAGE_BYTES`: larger images are not shown to a model.
+    /// `VIC_L2_MAX_IMAGE_BYTES`: larger images are not sent to a model.
     pub max_image_bytes: u64,
-    /// `VIC_LLM_CONTEXT_TOKENS`: most tokens of context, prompt and answer together, that a model is asked with.
+    /// `VIC_LLM_CONTEXT_TOKENS`: upper limit of a model's context in tokens, prompt and answer together.
     pub context_tokens: u32,
-    /// `VIC_LLM_MAX_SECONDS`: most seconds that one piece of work of a model may take.
+    /// `VIC_LLM_MAX_SECONDS`: time limit of one task of a model in seconds.
     pub max_seconds: u32,
 }
 
 /// Settings of walk and watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WalkConfig {
-    /// `VIC_IGNORE`: extra globs to leave out, separated by commas.
+    /// `VIC_IGNORE`: extra globs to exclude, separated by commas.
     pub ignore: Vec<String>,
-    /// `VIC_INCLUDE_HIDDEN`: whether hidden files are walked. Known secrets stay out.
+    /// `VIC_INCLUDE_HIDDEN`: whether hidden files are walked. Known secrets stay excluded.
     pub hidden: bool,
-    /// `VIC_MAX_FILE_BYTES`: larger files are known by name only.
+    /// `VIC_MAX_FILE_BYTES`: larger files are indexed by name only.
     pub max_file_bytes: u64,
     /// `VIC_WATCH`: whether roots are watched.
     pub watch: bool,
@@ -270,13 +270,13 @@ pub struct WalkConfig {
     pub rescan_seconds: u64,
 }
 
-/// Settings of the work that nobody waits for.
+/// Settings of background work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundConfig {
-    /// `VIC_POLL_SECONDS`: seconds between walks of what cannot be watched.
+    /// `VIC_POLL_SECONDS`: seconds between walks of folders that cannot be watched.
     pub poll_seconds: u64,
-    /// `VIC_VERIFY_SECONDS`: seconds between readings of every file for content that changed under the same size and times;
-    /// 0 never reads them.
+    /// `VIC_VERIFY_SECONDS`: seconds between full reads of all files, to find changes of content under the same size
+    /// and times; 0 disables them.
     pub verify_seconds: u64,
     /// `VIC_CPU_PERCENT`: share of all processors that indexing may use.
     pub cpu_percent: u32,
@@ -288,22 +288,22 @@ impl Config {
     /// Reads the process environment and the configuration file.
     ///
     /// # Errors
-    /// Names the variable or key whose value is wrong.
+    /// A variable or key has an invalid value; the message names it.
     pub fn load() -> Result<Config> {
         #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
         Config::from_lookup(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
     }
 
-    /// Builds the configuration from any source of variables, so that tests need not touch the process.
+    /// Builds the configuration from any source of variables, so that tests do not change the process.
     ///
     /// # Errors
-    /// Names the variable or key whose value is wrong.
+    /// A variable or key has an invalid value; the message names it.
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Config> {
         let default_dir = platform_data_dir(lookup);
         let data_dir = match (lookup("VIC_DATA_DIR"), &default_dir) {
             (Some(dir), _) => absolute(Path::new(&dir))?,
             (None, Some(dir)) => dir.clone(),
-            // A folder that every user may write to is no place for it, nor one that depends on where a command is run.
+            // A world-writable folder is unsafe for data, and the current directory varies.
             (None, None) => {
                 return Err(Error::invalid("HOME is not set to an absolute path, so there is no place for vic's data")
                     .hint("set HOME, or VIC_DATA_DIR to a folder for vic's data"));
@@ -314,11 +314,11 @@ impl Config {
     }
 }
 
-/// The variables that a plugin inherits, and no others: enough to find programs, its home and the language. Keys that stand
-/// in the environment of vic stay there.
+/// The only variables that a plugin inherits: enough to find programs, its home and the locale. Keys in vic's
+/// environment are not passed on.
 const PLUGIN_VARIABLES: [&str; 9] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", OLLAMA_HOST];
 
-/// The environment of a plugin: what of [`PLUGIN_VARIABLES`] this process has.
+/// The environment of a plugin: the variables in [`PLUGIN_VARIABLES`] that are set.
 pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
     PLUGIN_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graphics_card_computes_in_floating_point_unless_something_else_is_asked_for() {
+    fn cuda_defaults_to_fp32_unless_precision_is_set() {
         let embed = |variables: &[(&str, &str)]| check(variables).unwrap().embed;
         assert_eq!((embed(&[]).device, embed(&[]).precision.as_str()), (EmbedDevice::Cpu, "int8"));
         let cuda = ("VIC_EMBED_DEVICE", "cuda");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_home_the_data_directory_has_to_be_named() {
+    fn missing_home_requires_data_dir() {
         for home in ["", "home", "../anna"] {
             let error = check(&[("HOME", home)]).unwrap_err();
             assert!(error.hint.is_some_and(|it| it.contains("VIC_DATA_DIR")), "{home}");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_lies_below_the_data_directory() {
+    fn paths_default_below_data_dir() {
         let config = check(&[("VIC_DATA_DIR", "/d")]).unwrap();
         for path in [&config.db_path, &config.job_db_path, &config.model_dirs[0], &config.socket_path()] {
             assert!(path.starts_with("/d"), "{}", path.display());
@@ -368,14 +368,14 @@ mod tests {
     }
 
     #[test]
-    fn single_places_can_be_moved() {
+    fn single_paths_can_be_overridden() {
         let config = check(&[("VIC_DATA_DIR", "/d"), ("VIC_DB_PATH", "/e/lance")]).unwrap();
         assert_eq!(config.db_path, Path::new("/e/lance"));
         assert_eq!(config.job_db_path, Path::new("/e/vic_jobs.sqlite"));
     }
 
     #[test]
-    fn a_wrong_value_is_refused_by_name() {
+    fn invalid_value_is_rejected_by_name() {
         for (name, value) in [
             ("VIC_LISTEN", "nonsense"),
             ("VIC_PRIVACY_MODE", "open"),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn ollama_host_is_heeded_below_every_setting_of_vic() {
+    fn ollama_host_is_used_below_vic_settings() {
         let url = |variables: &[(&str, &str)]| check(variables).unwrap().embed.ollama_url;
         assert_eq!(url(&[("OLLAMA_HOST", "10.0.0.7")]), "http://10.0.0.7:11434");
         let both = [("OLLAMA_HOST", "10.0.0.7"), ("VIC_OLLAMA_BASE_URL", "http://127.0.0.1:9")];
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn vic_log_level_understands_the_names_of_the_document() {
+    fn vic_log_level_accepts_documented_names() {
         for (level, filter) in [("WARNING", "warn"), ("INFO", "info"), ("DEBUG", "debug")] {
             assert_eq!(check(&[("VIC_LOG_LEVEL", level)]).unwrap().log_level, filter);
         }
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_librarian_without_its_model_is_refused_by_name() {
+    fn librarian_backend_without_model_is_rejected_by_name() {
         for (backend, name) in [("ollama", "VIC_OLLAMA_MODEL"), ("openai", "VIC_OPENAI_MODEL")] {
             let error = check(&[("VIC_DATA_DIR", "/d"), ("VIC_LIBRARIAN_BACKEND", backend)]).unwrap_err();
             assert!(error.message.contains(name) && error.hint.is_some(), "{error}");
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_lists_every_variable() {
+    fn env_example_lists_every_variable() {
         let example = include_str!("../../../../.env.example");
         for (name, _) in NAMES {
             assert!(example.contains(&format!("# {name}=")), "{name}");
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_wins_over_the_file_and_unknown_keys_are_refused() {
+    fn environment_overrides_file_and_unknown_key_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         let data_dir = dir.path().to_str().unwrap();
@@ -525,7 +525,7 @@ mod tests {
         assert_eq!((config.workers, config.embed.model.as_str()), (7, "env"));
         std::fs::write(&file, "worker = 7\n").unwrap();
         assert!(check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err().message.contains("worker"));
-        // What is wrong is told by its place: the line may hold a key.
+        // The error names the position, not the line, because the line may hold a key.
         for line in ["bridge_api_key = \"s3cret", "bridge_api_key = s3cret", "bridge_api_key s3cret"] {
             std::fs::write(&file, format!("workers = 7\n{line}\n")).unwrap();
             let error = check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err();

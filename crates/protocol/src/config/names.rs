@@ -1,6 +1,6 @@
-//! The table of variables, for `config.toml`, `.env.example` and the documentation.
+//! All variables, for `config.toml`, `.env.example` and the documentation.
 
-/// Every variable that vic reads, with one line on what it does.
+/// Every variable that vic reads, with a description in one line.
 pub const NAMES: &[(&str, &str)] = &[
     ("VIC_DATA_DIR", "directory of everything vic writes (default: the platform's data directory)"),
     ("VIC_DB_PATH", "directory of the index (default: index in the data directory)"),

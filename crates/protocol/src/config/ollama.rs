@@ -1,10 +1,10 @@
-//! `OLLAMA_HOST`, the one variable of another program that vic heeds: where the Ollama server of this user is. Its forms are
-//! those that Ollama documents: a host, a port, both, with or without a scheme and a path.
+//! `OLLAMA_HOST`, the only variable of another program that vic reads: the user's Ollama server. Accepts the forms that
+//! Ollama documents: a host, a port, or both, with or without scheme and path.
 
-/// Port of an Ollama server whose address names neither port nor scheme.
+/// Default port of an Ollama address without port and scheme.
 const PORT: u16 = 11_434;
 
-/// The address that a client of such a server uses. What cannot be understood of it is what Ollama itself has by default.
+/// The server's address for a client. Invalid parts fall back to Ollama's defaults.
 pub(super) fn address(host: &str) -> String {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     let (scheme, rest, default) = match host.split_once("://") {
@@ -16,7 +16,7 @@ pub(super) fn address(host: &str) -> String {
     let (name, port) = split(place);
     let port = port.and_then(|it| it.parse().ok()).unwrap_or(default);
     let name = match name {
-        // Where a server listens on every address of a machine, this machine finds it here.
+        // A server that listens on all addresses is reachable at the loopback address.
         "" | "0.0.0.0" => "127.0.0.1".to_string(),
         "::" => "[::1]".into(),
         name if name.contains(':') => format!("[{name}]"),
@@ -26,7 +26,7 @@ pub(super) fn address(host: &str) -> String {
     format!("{scheme}://{name}:{port}{path}")
 }
 
-/// Host and port; an IPv6 address stands in brackets where a port follows.
+/// Splits host and port. An IPv6 address with a port has brackets.
 fn split(place: &str) -> (&str, Option<&str>) {
     if let Some((name, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
         return (name, rest.strip_prefix(':'));
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_documented_form_is_understood() {
+    fn documented_forms_are_parsed() {
         for (host, expected) in [
             ("", "http://127.0.0.1:11434"),
             ("192.168.1.9", "http://192.168.1.9:11434"),
@@ -60,7 +60,7 @@ mod tests {
             (" \"10.0.0.1:99\" ", "http://10.0.0.1:99"),
             ("10.0.0.1:port", "http://10.0.0.1:11434"),
             ("10.0.0.1:66000", "http://10.0.0.1:11434"),
-            // How a server is told to listen everywhere.
+            // The form that makes a server listen on all addresses.
             ("0.0.0.0", "http://127.0.0.1:11434"),
             ("0.0.0.0:8080", "http://127.0.0.1:8080"),
             ("[::]:8080", "http://[::1]:8080"),

@@ -1,4 +1,4 @@
-//! Where what lies: the data directory, and what vic keeps in it.
+//! Paths of the data directory and its files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,27 @@ impl Config {
         self.data_dir.join("vicd.sock")
     }
 
-    /// The lock whose holder owns the data directory; its text names the owner.
+    /// The lock of the data directory; its content names the process that holds it.
     pub fn lock_path(&self) -> PathBuf {
         self.data_dir.join("vicd.lock")
     }
 
-    /// The file that holds the TCP address as bound.
+    /// The file with the bound TCP address.
     pub fn address_path(&self) -> PathBuf {
         self.data_dir.join("listen")
     }
 
-    /// The file that says which format the data directory has.
+    /// The file with the format version of the data directory.
     pub fn format_path(&self) -> PathBuf {
         self.data_dir.join("format")
     }
 
-    /// The file with the key that programs on the TCP port must show.
+    /// The file with the key for the TCP port.
     pub fn key_path(&self) -> PathBuf {
         self.data_dir.join("key")
     }
 
-    /// The table of further keys, each for some folders only.
+    /// The table of additional keys, each limited to some folders.
     pub fn keys_path(&self) -> PathBuf {
         self.data_dir.join("keys.json")
     }
@@ -42,12 +42,12 @@ impl Config {
         self.data_dir.join("catalog.sqlite")
     }
 
-    /// The SQLite file of vectors by text.
+    /// The SQLite cache of vectors by text.
     pub fn vector_cache_path(&self) -> PathBuf {
         self.data_dir.join("vectors.sqlite")
     }
 
-    /// The SQLite file of what skills found.
+    /// The SQLite cache of skill results.
     pub fn evidence_path(&self) -> PathBuf {
         self.data_dir.join("evidence.sqlite")
     }
@@ -62,22 +62,22 @@ impl Config {
         self.data_dir.join("graph.sqlite")
     }
 
-    /// The folder of pages that were fetched: the only one of the data directory that may be indexed.
+    /// The folder of fetched pages: the only indexable part of the data directory.
     pub fn pages_path(&self) -> PathBuf {
         self.data_dir.join("pages")
     }
 
-    /// The SQLite file of outbound requests.
+    /// The SQLite log of outbound requests.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.sqlite")
     }
 
-    /// The choice of a backend for the `llm` commands.
+    /// The stored backend choice of the `llm` commands.
     pub fn llm_choice_path(&self) -> PathBuf {
         self.data_dir.join("llm.json")
     }
 
-    /// The SQLite file of what agents did.
+    /// The SQLite file of agent transcripts.
     pub fn transcripts_path(&self) -> PathBuf {
         self.data_dir.join("transcripts.sqlite")
     }
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// None when the environment does not say where a user keeps data. Relative paths say nothing.
+/// The platform's data directory; `None` if the environment does not define it. Ignores relative paths.
 pub(super) fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| lookup(name).map(PathBuf::from).filter(|it| it.is_absolute());
     if let Some(dir) = folder("XDG_DATA_HOME") {

@@ -1,4 +1,4 @@
-//! Every setting out of its variable, with its bounds and its default.
+//! Resolves all settings from their variables, with limits and defaults.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -12,29 +12,29 @@ use crate::config::{
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
-/// Longest time for looking into files: whoever waits longer has forgotten the question.
+/// Upper limit of the time for reading files in depth: no user waits longer.
 const MAX_L2_SECONDS: u32 = 3_600;
 
-/// More processes that read than any machine has cores.
+/// Upper limit of extraction processes, more than the cores of any machine.
 const MAX_WORKERS: u32 = 1_024;
 
-/// More texts than any server takes in one call.
+/// Upper limit of texts per call, more than any server accepts.
 const MAX_EMBED_BATCH: u32 = 16_384;
 
-/// Longest time for one file.
+/// Upper limit of the time for one file.
 const MAX_EXTRACT_SECONDS: u32 = 86_400;
 
-/// Least memory of a reader, in MiB: what it takes before it has a file.
+/// Lower limit of an extraction process's memory in MiB: its own use without a file.
 const LEAST_EXTRACT_MIB: u32 = 64;
 
-/// Context that a model can be given: less holds no question with its tools, more no model has.
+/// Context sizes of models: a smaller one cannot hold a question with its tools, and no model has a larger one.
 const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
 
-/// Longest time for one piece of work of a model.
+/// Upper limit of the time for one task of a model.
 const MAX_LLM_SECONDS: u32 = 3_600;
 
 impl Settings<'_> {
-    /// Resolves all of them for a data directory; `default_dir` is where it would lie by itself.
+    /// Resolves all settings for a data directory; `default_dir` is its default location.
     pub(super) fn config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
         let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
         let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
@@ -58,7 +58,7 @@ impl Settings<'_> {
             llm: self.llm()?,
             walk: self.walk()?,
             background: self.background()?,
-            // Zero is as many as are needed to do anything.
+            // At least one process is needed.
             workers: self.bounded("VIC_WORKERS", cores(), 0..=MAX_WORKERS)?.max(1) as usize,
             limits: ExtractLimits {
                 seconds: self.bounded("VIC_EXTRACT_SECONDS", defaults.seconds, 1..=MAX_EXTRACT_SECONDS)?,
@@ -143,7 +143,7 @@ impl Settings<'_> {
         })
     }
 
-    /// Where Ollama's own variable says that it is, and where it is without one.
+    /// The address in Ollama's own variable, or its default.
     fn ollama_address(&self) -> String {
         ollama::address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
@@ -160,7 +160,7 @@ impl Settings<'_> {
         };
         let required = |name: &str, value: &str, hint: &str| {
             self.text(name).ok_or_else(|| {
-                Error::invalid(format!("{name} is not set, and VIC_LIBRARIAN_BACKEND is `{value}`")).hint(hint)
+                Error::invalid(format!("{name} is not set, but VIC_LIBRARIAN_BACKEND is `{value}`")).hint(hint)
             })
         };
         let model = match backend {
@@ -207,8 +207,8 @@ impl Settings<'_> {
         })
     }
 
-    /// The data directory's models first; then the default directory's, so that daemons side by side share one download;
-    /// then the checkout that this program was built in, so that a fresh build runs without a download.
+    /// Model folders: the data directory's, then the default directory's, so that daemons side by side share one
+    /// download, then that of the checkout, so that a fresh build runs without a download.
     fn model_dirs(&self, data_dir: &Path, default_dir: Option<&Path>) -> Result<Vec<PathBuf>> {
         let mut dirs = vec![self.path("VIC_MODELS_DIR")?.unwrap_or_else(|| data_dir.join("models"))];
         dirs.extend(default_dir.map(|it| it.join("models")));
@@ -222,7 +222,7 @@ impl Settings<'_> {
         match level.as_str() {
             "warning" => Ok("warn".into()),
             "off" | "error" | "warn" | "info" | "debug" | "trace" => Ok(level),
-            // For parts of the program each.
+            // A `tracing` filter with per-module levels.
             _ if level.contains('=') => Ok(level),
             _ => Err(Error::invalid(format!("unknown VIC_LOG_LEVEL `{level}`"))
                 .hint("use ERROR, WARNING, INFO or DEBUG, or a filter such as `info,vic::index=debug`")),

@@ -1,4 +1,4 @@
-//! What every setting is and where it came from, and a template to write one's own. Keys are never shown.
+//! The value and origin of each setting, and a template for `config.toml`. Never shows keys.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,36 +10,36 @@ use crate::config::tuned::read_tuned;
 use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, OLLAMA_HOST};
 use crate::error::Result;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A variable of the process.
+    /// An environment variable.
     Environment,
     /// `config.toml` in the data directory.
     File,
-    /// `tuned.toml` in the data directory: what `vic bench embed --autotune` found best.
+    /// `tuned.toml` in the data directory, written by `vic bench embed --autotune`.
     Tuned,
-    /// Built in.
+    /// The built-in default.
     Default,
 }
 
-/// One variable, resolved.
+/// A resolved setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Name of the variable.
     pub name: &'static str,
     /// Its key in `config.toml`.
     pub key: String,
-    /// What holds; none when nothing is set and there is no default. `set` or none for keys.
+    /// The effective value; `None` if unset without a default. For keys, `set` or `None`.
     pub value: Option<String>,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
-    /// What it does, in one line.
+    /// Description in one line.
     pub description: &'static str,
 }
 
-/// Returns every variable of this process, in the order of [`NAMES`].
+/// Returns all settings of this process, in the order of [`NAMES`].
 ///
 /// # Errors
 /// As [`Config::load`].
@@ -48,7 +48,7 @@ pub fn settings() -> Result<Vec<Setting>> {
     resolve(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
 
-/// Returns the variables of this process that are named like settings and are none, in order: most are misspelt.
+/// Returns the `VIC_*` variables of this process that are not settings, sorted: most are misspelt.
 pub fn strangers() -> Vec<String> {
     strange(std::env::vars_os().map(|(name, _)| name))
 }
@@ -61,7 +61,7 @@ fn strange(names: impl Iterator<Item = OsString>) -> Vec<String> {
     strange
 }
 
-/// Returns a `config.toml` in which every key stands, commented out, below one line on what it does.
+/// Returns a `config.toml` with every key commented out, below a line of description.
 pub fn template() -> String {
     let mut text = String::from(
         "# Settings of vic: remove the `#` before a key to set it. This file is `config.toml` in the data directory.\n\
@@ -87,7 +87,7 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
         let typed = given.text(name);
         let value = match name.ends_with("_API_KEY") {
             true => typed.map(|_| "set".to_string()),
-            // What was made of it says more than what was typed: paths are absolute, and so on.
+            // The resolved value is more informative than the typed one, e.g. an absolute path.
             false => effective(&config, name).or(typed).or_else(|| unused(name).map(String::from)),
         };
         Setting { name, key: file_key(name), value, origin, description }
@@ -95,7 +95,7 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
     Ok(NAMES.iter().map(setting).collect())
 }
 
-/// The value that holds, as it would be typed; none for variables that have no value of their own.
+/// The effective value as it would be typed; `None` for variables without their own value.
 fn effective(config: &Config, name: &str) -> Option<String> {
     of_places(config, name).or_else(|| of_models(config, name)).or_else(|| of_work(config, name))
 }
@@ -108,7 +108,7 @@ fn flag(on: bool) -> Option<String> {
     Some(if on { "1" } else { "0" }.to_string())
 }
 
-/// Where things lie, and where vic is asked.
+/// Paths and network addresses.
 fn of_places(config: &Config, name: &str) -> Option<String> {
     let bridge = &config.bridge;
     match name {
@@ -166,7 +166,7 @@ fn of_models(config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// How files are found and read.
+/// Walking and extraction.
 fn of_work(config: &Config, name: &str) -> Option<String> {
     let (walk, background) = (&config.walk, &config.background);
     match name {
@@ -192,8 +192,8 @@ fn of_work(config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// A default that [`Config`] does not hold, because the backend that it is for is not in use, or because it depends on
-/// the folder in which a command runs, or on the disk.
+/// Defaults outside [`Config`]: those of backends not in use, and those that depend on the current directory or the
+/// disk.
 fn unused(name: &str) -> Option<&'static str> {
     match name {
         "VIC_OLLAMA_VISION_MODEL" => return Some("glm-ocr:q8_0"),
@@ -218,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_variable_is_known_for_a_stranger() {
+    fn misspelt_variable_is_reported_as_unknown() {
         let names = ["VIC_REDCT", "PATH", "VIC_REDACT", "VIC_", "VIC_DATA_DIRS", "vic_workers"].map(OsString::from);
         assert_eq!(strange(names.into_iter()), ["VIC_", "VIC_DATA_DIRS", "VIC_REDCT"]);
     }
 
     #[test]
-    fn a_value_tells_where_it_came_from() {
+    fn value_has_its_origin() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("config.toml"), "workers = 7\nwatch = \"no\"\n").unwrap();
         let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_as_set_or_not_and_never_shown() {
+    fn keys_are_shown_only_as_set_or_unset() {
         for name in ["VIC_BRIDGE_API_KEY", "VIC_OLLAMA_API_KEY", "VIC_OPENAI_API_KEY"] {
             let variables = [("VIC_DATA_DIR", "/d"), (name, "s3cret")];
             assert_eq!(check(&variables, name), (Some("set".into()), Origin::Environment));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_with_a_default_has_a_value() {
+    fn variable_with_default_has_value() {
         let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| OsString::from("/d"));
         for setting in resolve(&lookup).unwrap() {
             let told = setting.description;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_is_a_file_that_sets_nothing_and_names_every_key() {
+    fn template_names_every_key_and_sets_nothing() {
         assert!(template().parse::<toml::Table>().unwrap().is_empty());
         for (name, _) in NAMES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
             assert!(template().contains(&format!("\n# {} = ", file_key(name))), "{name}");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_template_can_be_set() {
+    fn template_key_can_be_set() {
         let dir = tempfile::tempdir().unwrap();
         let keys = template().replace("# workers = \"\"", "workers = \"5\"");
         std::fs::write(dir.path().join("config.toml"), keys).unwrap();

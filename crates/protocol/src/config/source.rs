@@ -1,4 +1,4 @@
-//! Where values come from: the environment first, then `config.toml`, then `tuned.toml`.
+//! Sources of values: the environment, then `config.toml`, then `tuned.toml`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use std::str::FromStr;
 use crate::config::{NAMES, absolute};
 use crate::error::{Error, IoContext, Result};
 
-/// Looks a setting up: environment first, then the file, then what was tuned.
+/// Looks up settings in the environment, then the file, then the tuned values.
 pub(super) struct Settings<'a> {
     pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
     pub(super) file: BTreeMap<String, String>,
-    /// What was measured to be best on this machine.
+    /// Values from `tuned.toml`.
     pub(super) tuned: BTreeMap<String, String>,
 }
 
 impl Settings<'_> {
-    /// A value out of a closed set, or its default.
+    /// A value from a closed set, or its default.
     pub(super) fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
         let Some(value) = self.text(name) else { return Ok(T::default()) };
         from_name(&value)
@@ -42,7 +42,7 @@ impl Settings<'_> {
         text.parse().map_err(|_| Error::invalid(format!("cannot understand {name} `{text}`")))
     }
 
-    /// A number within bounds.
+    /// A number within limits.
     pub(super) fn bounded(&self, name: &str, default: u32, bounds: RangeInclusive<u32>) -> Result<u32> {
         let value = self.parse(name, default)?;
         match bounds.contains(&value) {
@@ -75,15 +75,15 @@ pub(super) fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
     read_toml(&data_dir.join("config.toml"), &names, cure)
 }
 
-/// Reads a file of settings, of which only those `names` are known; empty when there is none.
+/// Reads a file of settings. Rejects keys not in `names`; returns an empty map if the file does not exist.
 pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTreeMap<String, String>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        // The data directory itself may be no directory: whoever needs it says so better.
+        // The data directory is not a directory: the code that opens it reports that better.
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            return Err(Error::invalid(format!("cannot understand `{}`: it is no text in UTF-8", path.display())));
+            return Err(Error::invalid(format!("cannot understand `{}`: it is not UTF-8", path.display())));
         }
         Err(error) => return Err(error).at("read", path),
     };
@@ -102,7 +102,7 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
     Ok(file)
 }
 
-/// Says where and what, but not the line itself, as the library would: it may hold a key, and this is said in the log.
+/// Reports position and problem, but not the line as the library does: it may hold a key, and the message is logged.
 fn no_toml(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
     let line = 1 + before.matches('\n').count();

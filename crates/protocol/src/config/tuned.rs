@@ -1,6 +1,5 @@
-//! What `vic bench embed --autotune` found out about this machine: `tuned.toml` in the data directory, below the
-//! environment and `config.toml`, above the defaults. It holds nothing that shapes the index, so that removing it is safe
-//! at any time.
+//! Results of `vic bench embed --autotune`: `tuned.toml` in the data directory, with a precedence below the environment
+//! and `config.toml` and above the defaults. Its settings do not affect the index, so it can be removed at any time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,20 +7,20 @@ use std::path::{Path, PathBuf};
 use crate::config::source::{file_key, read_toml};
 use crate::error::{Error, IoContext, Result};
 
-/// What can be tuned. None of it shapes a vector.
+/// Tunable variables. None of them affects a vector.
 pub(super) const TUNABLE: [&str; 2] = ["VIC_EMBED_THREADS", "VIC_EMBED_BATCH"];
 
-/// Where it stands.
+/// The path of the file.
 pub fn tuned_path(data_dir: &Path) -> PathBuf {
     data_dir.join("tuned.toml")
 }
 
-/// Reads it; empty when nothing was tuned.
+/// Reads the file; empty if it does not exist.
 pub(super) fn read_tuned(data_dir: &Path) -> Result<BTreeMap<String, String>> {
     read_toml(&tuned_path(data_dir), &TUNABLE, "remove it with `vic bench embed --untune`")
 }
 
-/// Stores values for variables of which each can be tuned; `remark` is for whoever opens the file.
+/// Stores values of tunable variables; `remark` is a comment in the file.
 ///
 /// # Errors
 /// A variable cannot be tuned, or the file cannot be written.
@@ -40,10 +39,10 @@ pub fn write_tuned(data_dir: &Path, values: &[(&str, usize)], remark: &str) -> R
     file.persist(&path).map_err(|error| Error::io("write", &path, &error.error)).map(|_| ())
 }
 
-/// Removes it; returns whether there was one.
+/// Removes the file; returns whether it existed.
 ///
 /// # Errors
-/// It cannot be removed.
+/// The file cannot be removed.
 pub fn remove_tuned(data_dir: &Path) -> Result<bool> {
     let path = tuned_path(data_dir);
     match std::fs::remove_file(&path) {
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tuned_holds_until_a_setting_says_otherwise_or_it_is_removed() {
+    fn tuned_values_apply_until_overridden_or_removed() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         write_tuned(&data_dir, &[("VIC_EMBED_THREADS", 3), ("VIC_EMBED_BATCH", 64)], "some machine\n9 tokens/s")
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_can_be_set_there() {
+    fn other_keys_in_tuned_file_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         assert!(write_tuned(dir.path(), &[("VIC_WORKERS", 3)], "").is_err());
         std::fs::write(tuned_path(dir.path()), "privacy_mode = \"cloud_embedding_ok\"\n").unwrap();
