@@ -1,9 +1,9 @@
-//! The rooms use each other in one direction only: the order of `LAYERS`, top to bottom.
+//! Modules depend on each other in one direction only: the order of `LAYERS`, top to bottom.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reading order of `src/lib.rs`; a room may use itself and the rooms before it.
+/// Reading order of `src/lib.rs`. A module may use itself and the modules before it.
 const LAYERS: &[&str] = &[
     "error",
     "config",
@@ -34,17 +34,17 @@ const LAYERS: &[&str] = &[
     "cli",
 ];
 
-/// `config` hands out model types, `error` knows nobody.
+/// `config` uses model types; `error` uses no other module.
 const EXCEPTIONS: &[(&str, &str)] = &[("config", "model")];
 
 #[test]
-fn every_room_uses_only_rooms_above_it() {
+fn modules_use_only_earlier_layers() {
     let mut violations = Vec::new();
     for (position, room) in LAYERS.iter().enumerate() {
         for (path, text) in sources(room) {
             for used in rooms_used(&text) {
                 let Some(other) = LAYERS.iter().position(|it| *it == used) else {
-                    violations.push(format!("{}: `{used}` is no room", path.display()));
+                    violations.push(format!("{}: `{used}` is not in LAYERS", path.display()));
                     continue;
                 };
                 if other > position && !EXCEPTIONS.contains(&(room, used.as_str())) {
@@ -57,7 +57,7 @@ fn every_room_uses_only_rooms_above_it() {
 }
 
 #[test]
-fn the_tour_lists_the_rooms_in_that_order() {
+fn lib_declares_modules_in_layer_order() {
     let tour = fs::read_to_string(source_dir().join("lib.rs")).unwrap();
     let declared: Vec<&str> =
         tour.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
@@ -65,7 +65,7 @@ fn the_tour_lists_the_rooms_in_that_order() {
 }
 
 #[test]
-fn stages_do_not_call_each_other() {
+fn pipeline_stages_do_not_use_each_other() {
     const STAGES: &[&str] = &["warehouse", "extract", "chunk", "embed", "store"];
     for stage in STAGES {
         for (path, text) in sources(stage) {
@@ -77,8 +77,8 @@ fn stages_do_not_call_each_other() {
 }
 
 #[test]
-fn only_the_rooms_that_may_open_sockets_do() {
-    // `daemon` binds the listeners that `serve` is handed; `client` connects to the daemon.
+fn only_network_modules_open_sockets() {
+    // `daemon` binds the listeners for `serve`; `client` connects to the daemon.
     const MAY: &[&str] = &["embed", "llm", "serve", "daemon", "client", "extract"];
     const SIGNS: &[&str] = &["reqwest::", "TcpStream", "TcpListener", "UdpSocket"];
     for room in LAYERS.iter().filter(|it| !MAY.contains(it)) {
@@ -94,7 +94,7 @@ fn source_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// Every file of a room with its text.
+/// Returns every file of a module with its text.
 fn sources(room: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![source_dir().join(room)];
     let mut files = Vec::new();
@@ -115,7 +115,7 @@ fn sources(room: &str) -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The names behind `crate::`, alone or in braces. Names in capitals are re-exports, not rooms.
+/// Returns the names after `crate::`, alone or in braces. Capitalized names are re-exports, not modules.
 fn rooms_used(text: &str) -> Vec<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let mut rooms = Vec::new();
@@ -130,7 +130,7 @@ fn rooms_used(text: &str) -> Vec<String> {
     rooms
 }
 
-/// First names of a brace group's members, e.g. `a::B, c::{D, E}}` gives `a` and `c`.
+/// Returns the first names of the members of a brace group: `a::B, c::{D, E}}` gives `a` and `c`.
 fn heads_of_group(group: &str) -> Vec<String> {
     let mut heads = Vec::new();
     let (mut depth, mut at_head) = (0, true);
