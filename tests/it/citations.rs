@@ -85,7 +85,7 @@ fn answers_match_disk_through_edits_and_deletions() {
             old += look(&caller, &present, round, &mut wrong);
             if round % SETTLED == SETTLED - 1 {
                 caller.sync();
-                assert_eq!(look(&caller, &present, round, &mut wrong), 0, "round {round}: no hit is outdated after a sync");
+                assert_eq!(look(&caller, &present, round, &mut wrong), 0, "round {round}: outdated after a sync");
                 assert_eq!(caller.hits("amaranth").len(), present.len(), "round {round}");
             }
         }

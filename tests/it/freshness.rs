@@ -251,7 +251,7 @@ fn ignore_rule_for_most_of_root_is_applied() {
     world.write(".vicignore", "archive/\n");
     world.spawn();
     let is_of_it = |path: &String| path.starts_with("archive/");
-    world.until("no ignored file is found", GIVEN_UP, |it| {
+    world.until("no file of the ignored folder is found", GIVEN_UP, |it| {
         !it.paths(&["cellar key barometer"]).iter().any(is_of_it)
     });
     assert!(!world.ok(&["grep", "barometer"]).contains("Cellar"));

@@ -9,7 +9,7 @@ use crate::server::Server;
 
 const QUESTION: &str = "how heavy was the hive";
 
-/// A daemon whose summaries come from this model, with planning by rules.
+/// A daemon with summaries by this model and planning by rules.
 fn written(says: Says) -> (World, Server) {
     let server = ollama::start(vec![Model::new("m", &["completion"])], move |chat| match chat["format"].is_null() {
         true => says.clone(),

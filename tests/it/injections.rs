@@ -240,11 +240,7 @@ fn injected_instructions_cause_no_action_write_or_link() {
     for (number, order) in orders.iter().enumerate() {
         check(number, order, &ask(number));
     }
-    assert_eq!(
-        steps.lock().unwrap().len(),
-        DOCUMENTS + 1,
-        "every document is read and obeyed"
-    );
+    assert_eq!(steps.lock().unwrap().len(), DOCUMENTS + 1, "every document is read and obeyed");
     assert_eq!(state(&world), files);
     assert_eq!(world.json(&["graph", "stats"]), graph);
     assert!(trap.asked("/leak").is_empty(), "{:?}", trap.asked("/leak"));

@@ -280,7 +280,7 @@ fn waiting_index_and_corpus_jobs_are_bounded() {
     assert!(code == 8 && said.contains("vic jobs"), "{code}: {said}");
     assert_eq!(get(&world, "/health").status, 200);
     world.ok(&["resume"]);
-    world.until("new jobs are accepted again", Duration::from_secs(60), |_| !is_refused(&start()) && !is_refused(&extract()));
+    world.until("new jobs are accepted", Duration::from_secs(60), |_| !is_refused(&start()) && !is_refused(&extract()));
 }
 
 #[test]

@@ -145,5 +145,5 @@ fn missing_package_fails_and_missing_permission_fails_only_if_required() {
         assert_eq!(course(means, false, without, must_prove), expected, "{means:?} without `{without}`");
         assert_eq!(course(means, true, without, must_prove), Proves);
     }
-    assert!(std::panic::catch_unwind(|| course(Means::Strace, true, "stracy", false)).is_err(), "an unknown name is an error");
+    assert!(std::panic::catch_unwind(|| course(Means::Strace, true, "stracy", false)).is_err(), "unknown name");
 }

@@ -134,7 +134,7 @@ fn check_grep(world: &World, documents: &[Made]) {
             document.sentences.len(),
             wrong.join("\n")
         );
-        figure("sentences whose place is told", format!("{}: {} of {0}", document.sentences.len(), document.name));
+        figure("sentences with a correct location", format!("{}: {} of {0}", document.sentences.len(), document.name));
     }
 }
 

@@ -146,7 +146,7 @@ fn views_jobs_help_and_schemas_match_their_schemas() {
         ("VIEW", json!({"action": "show", "name": "saved"})),
         ("VIEW", json!({"action": "show", "name": "pair"})),
         ("VIEW", json!({"action": "show", "name": "first"})),
-        ("VIEW", json!({"action": "show", "name": "nobody"})),
+        ("VIEW", json!({"action": "show", "name": "no-such-view"})),
         ("JOB", json!({"id": id})),
         ("JOB", json!({"id": "j-0"})),
         ("RESULT", json!({"id": "r-0"})),
@@ -170,7 +170,7 @@ fn refusal_is_exactly_its_envelope() {
     for (verb, request, exit, action) in [
         ("EXTRACT", json!({"schema": "Tabel"}), 2, "did you mean `Table`?"),
         ("EXTRACT", json!({"schema": "Code", "filters": {"file": "storin.md"}}), 3, "did you mean `storing.md`?"),
-        ("EXTRACT", json!({"schema": "Code", "view": "nobody"}), 3, "`view create` makes one"),
+        ("EXTRACT", json!({"schema": "Code", "view": "no-such-view"}), 3, "`view create` makes one"),
         ("SUMMARIZE", json!({"form": "coverag", "topic": "wool"}), 2, "did you mean `coverage`?"),
         ("QUERY", json!({"filter": "sise>3"}), 2, "did you mean `size`?"),
         ("TRACE", json!({"form": "influence", "source": long.clone()}), 3, ""),

@@ -51,7 +51,7 @@ fn warehouse(world: World, secrets: [(&str, &str); 2]) -> World {
     world
 }
 
-/// Returns the number of graph entities whose key contains this word.
+/// Returns the number of graph entities with this word in their key.
 fn names_with(world: &World, word: &str) -> i64 {
     let graph = rusqlite::Connection::open(world.data().join("graph.sqlite")).unwrap();
     graph.busy_timeout(Duration::from_secs(10)).unwrap();

@@ -160,7 +160,7 @@ async fn skill_evidence_of_scan_stays_in_index() {
     assert_eq!(signed.chunk.heading_path.first().map(String::as_str), Some("pdf_layout"));
 
     let (again, cached) = house.look(SCAN).await;
-    assert_eq!((again, cached, house.record(SCAN).chunks as usize), (chunks, true, chunks), "evidence is not duplicated");
+    assert_eq!((again, cached, house.record(SCAN).chunks as usize), (chunks, true, chunks), "no duplicates");
 
     house.job(OcrMode::Never, true).await;
     assert_eq!(house.record(SCAN).chunks as usize, chunks, "evidence of unchanged content survives a rebuild");

@@ -86,8 +86,8 @@ fn openai_server_gets_pictures_as_data_urls() {
 fn missing_vision_model_is_a_warning_with_command() {
     // A free port without a listener.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = world(&[("VIC_OLLAMA_BASE_URL", &format!("http://{free}"))]);
-    let said = warned(&nobody);
+    let absent = world(&[("VIC_OLLAMA_BASE_URL", &format!("http://{free}"))]);
+    let said = warned(&absent);
     assert!(said.contains("run `ollama serve`"), "{said}");
 
     let server = ollama::start(vec![Model::new("blind", &["completion"])], |_| Says::Closes);

@@ -160,11 +160,7 @@ fn a4_renamed_large_folder_keeps_every_file() {
         let now = &after[&Path::new("new").join(path.strip_prefix("old").unwrap())];
         assert_eq!((now.id, now.state, now.hash), (record.id, FileState::Indexed, record.hash), "{}", path.display());
     }
-    assert_eq!(
-        (self::versions(&world), caller.status().chunks),
-        (versions, chunks),
-        "the index is not written"
-    );
+    assert_eq!((self::versions(&world), caller.status().chunks), (versions, chunks), "the index is not written");
     world.write("new/3/later.md", "Written after the move: amaranth.");
     caller.sync();
     assert_eq!(caller.hits("amaranth")[0].path, "new/3/later.md");

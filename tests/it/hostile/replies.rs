@@ -102,7 +102,7 @@ fn twisted(text: &str, dice: &mut Dice) -> String {
 
 const SAID: &str = "The heron stands in the reeds [1]. It has stood there since March.";
 
-/// An OpenAI-compatible server whose model answers or calls a tool.
+/// An OpenAI-compatible server with a model that answers or calls a tool.
 fn openai() -> Garbler {
     let asked_so_far = AtomicU64::new(0);
     Garbler::start(move |asked| {

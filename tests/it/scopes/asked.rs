@@ -43,7 +43,7 @@ impl Asked {
     }
 }
 
-/// Sends every request with this key, whose scope includes the file `own`. Returns the requests with the responses.
+/// Sends every request with this key, which has the file `own` in its scope. Returns the requests with the responses.
 pub(super) fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
     let own = team.world.files().join(own);
     let started = team.send(key, "POST", "/v1/index/start", &json!({"root": own.parent()})).body;

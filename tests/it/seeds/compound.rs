@@ -189,7 +189,7 @@ fn slides() -> Vec<u8> {
     container(&[("/Current User", &user), ("/PowerPoint Document", &stream)])
 }
 
-/// Outlook: a message with a table and another message, whose body is compressed.
+/// Outlook: a message with a table and another message with a compressed body.
 fn message() -> Vec<u8> {
     let mut properties = vec![0; 32];
     // Code page 1251, and a time in 2020.
