@@ -55,7 +55,7 @@ torture: tools build models ## Runs the long tests (hours), with hostile files, 
 .PHONY: fuzz
 fuzz: build models ## Mutates files (FOLDER=data), requests, replies of servers and settings; N=20000 SEED=1
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
-	  cargo test --release --test it -- --nocapture hostile::mutants hostile::dropped hostile::looking::mutants \
+	  cargo test --release --test it -- --nocapture hostile::mutants hostile::dropped hostile::looking::mutated \
 	  hostile::queries hostile::requests hostile::calls hostile::replies hostile::settings
 
 .PHONY: test-models

@@ -1,7 +1,7 @@
 //! Questions to a real daemon by gRPC on its Unix socket: one client, then eight at the same time.
 //!
-//! Corpus: `--folder DIR` with `--questions FILE.jsonl` (a `question` or `text` on each line), else the sample warehouse
-//! and its questions. The time of the first index is printed too.
+//! Corpus: `--folder DIR` with `--questions FILE.jsonl` (a `question` or `text` on each line), else the sample files
+//! and their questions. The time of the first index run is printed too.
 //!
 //! ```text
 //! cargo bench --profile release --bench ask
@@ -21,10 +21,10 @@ use vic::model::{AskRequest, IndexRequest};
 
 use measure::{Outcome, Times, argument, folder, number};
 
-/// Clients that ask at the same time.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
 
-/// Ends the daemon with the bench, however that ends.
+/// Kills the daemon when the bench ends, also on an error.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -61,7 +61,7 @@ async fn main() -> Outcome {
     together(data.path(), &questions, rounds).await
 }
 
-/// Every client asks every question; the line counts questions of all of them.
+/// Every client asks every question. The reported line counts the questions of all clients.
 async fn together(data: &Path, questions: &[String], rounds: usize) -> Outcome {
     let mut tasks = tokio::task::JoinSet::new();
     let begun = Instant::now();
@@ -95,7 +95,7 @@ fn request(question: &str) -> AskRequest {
     AskRequest { query: question.to_owned(), limit: Some(10), ..AskRequest::default() }
 }
 
-/// Waits until the daemon answers.
+/// Retries for up to 60 s until the daemon answers.
 async fn connect(data: &Path) -> Outcome<Client> {
     let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.as_os_str().to_owned()))?;
     let begun = Instant::now();

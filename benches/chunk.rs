@@ -1,6 +1,6 @@
-//! Chunking with the tokenizer of the configured model: characters and chunks a second.
+//! Chunking with the tokenizer of the configured model: characters and chunks per second.
 //!
-//! Corpus: the documents of `--folder DIR`, else of the sample warehouse, extracted before.
+//! Corpus: the documents of `--folder DIR`, else the sample files, extracted before the timing starts.
 //!
 //! ```text
 //! cargo bench --profile release --bench chunk
@@ -17,7 +17,7 @@ use vic::model::{ContentHash, Document, ExtractLimits};
 use measure::{Outcome, folder, measure, number};
 
 fn main() -> Outcome {
-    // Before any thread is there: without it no model is loaded.
+    // Must run before any thread starts. No model is loaded without it.
     vic::embed::disable_telemetry();
     let runs = number("runs", 7)?;
     let runtime = tokio::runtime::Runtime::new()?;

@@ -1,6 +1,6 @@
-//! The configured embedder: tokens a second in large calls, and the time of one question.
+//! The configured embedder: tokens per second in large batches, and the time of one question.
 //!
-//! Corpus: generated passages of mixed length. `benches/peers/run.py embed` measures the same beside a peer.
+//! Corpus: generated passages of mixed length. `benches/peers/run.py embed` measures the same next to a peer.
 //!
 //! ```text
 //! VIC_EMBED_PRECISION=fp32 cargo bench --profile release --bench embed
@@ -18,7 +18,7 @@ use vic::embed;
 use measure::{Outcome, Times, number};
 
 fn main() -> Outcome {
-    // Before any thread is there: without it no model is loaded.
+    // Must run before any thread starts. No model is loaded without it.
     vic::embed::disable_telemetry();
     let runs = number("runs", 5)?;
     let runtime = tokio::runtime::Runtime::new()?;

@@ -1,8 +1,8 @@
-//! Questions to graphs of given sizes: `graph_query`, and AxQL of a type, an attribute and a path of two hops.
+//! Queries on graphs of a given size: `graph_query`, and AxQL with a type, an attribute and a path of two hops.
 //!
 //! Corpus: `--nodes N` entities of ten types in Zipf proportions with `--edges M` edges of twenty relations between them,
-//! made with a fixed seed; every edge with evidence. Prints the 99th percentile of each kind of question, how long it takes
-//! until a change of one source among all of them is shown, and the bytes an edge of the snapshot and of the process.
+//! generated from a fixed seed. Every edge has evidence. Prints the 99th percentile of each kind of query, the time until
+//! a change of one source among all of them is visible, and the bytes per edge of the snapshot and of the process.
 //!
 //! ```text
 //! cargo bench --profile release --bench graph
@@ -17,13 +17,13 @@ use tokio_util::sync::CancellationToken;
 use vic::graph::GraphService;
 use vic::model::{GraphFormat, GraphImport, GraphQuestion, GraphRequest};
 
-/// Questions of each kind.
+/// Number of queries of each kind.
 const RUNS: usize = 500;
 
-/// Changes of one source.
+/// Number of changes to one source.
 const CHANGES: usize = 30;
 
-/// xorshift: the same graph each time.
+/// xorshift generator: the graph is the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -116,7 +116,7 @@ fn main() -> Outcome {
     )
 }
 
-/// Imports a small source again and again, each time with other edges.
+/// Imports a small source repeatedly, each time with other edges.
 fn change(runtime: &tokio::runtime::Runtime, service: &GraphService, nodes: usize, dice: &mut Dice) -> Outcome {
     let mut times = Times::default();
     for number in 0..CHANGES {
@@ -140,12 +140,12 @@ fn key(node: usize) -> String {
     format!("node-{node}.FL.001")
 }
 
-/// A source of some edges to the graph and to what it brings along itself.
+/// Returns a source of 20 edges from nodes of the graph to nodes that the source adds.
 fn lines(number: usize, nodes: usize, dice: &mut Dice) -> String {
     (0..20).map(|it| format!("{} -r{it}-> note-{number}-{it}\n", key(dice.below(nodes)))).collect()
 }
 
-/// Low numbers come more often.
+/// Draws a number below `most`; low numbers are more frequent.
 fn skewed(dice: &mut Dice, most: usize) -> usize {
     let one = dice.below(most);
     dice.below(one + 1)
@@ -169,7 +169,7 @@ fn graph(nodes: usize, edges: usize) -> String {
     json!({"nodes": nodes_made, "edges": edges_made}).to_string()
 }
 
-/// Bytes of memory that the process holds.
+/// Returns the resident memory of the process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     status.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) * 4_096

@@ -1,8 +1,8 @@
-//! Reading pictures: how fast, and what was read, so that it can be scored.
+//! OCR of pictures: speed, and the recognized text for scoring.
 //!
-//! Reads every image of the arguments (files, or folders whose files are taken in the order of their names; without any the
-//! pictures of the sample warehouse), writes what it says to `OUT/<file name>.txt` when there is an `--out` and prints one JSON object a picture and one at the end. Decoding is part of the time,
-//! loading the networks is not.
+//! Reads every image of the arguments (files, or folders in file name order; without arguments the pictures of the sample
+//! files). With `--out`, writes the text to `OUT/<file name>.txt`. Prints one JSON object per picture and one at the end.
+//! The time includes decoding and excludes loading the networks.
 //!
 //! Run it: `cargo bench --profile release --bench ocr -- [--out OUT] [--models DIR] [--threads N] [IMAGE...]`
 
@@ -40,16 +40,16 @@ fn options() -> Result<Options> {
         images: Vec::new(),
     };
     let mut arguments = std::env::args().skip(1);
-    let missing = || Error::invalid("an option lacks its value");
+    let missing = || Error::invalid("an option has no value");
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--out" => options.out = Some(arguments.next().ok_or_else(missing)?.into()),
             "--models" => options.models = arguments.next().ok_or_else(missing)?.into(),
             "--threads" => {
                 let number = arguments.next().ok_or_else(missing)?;
-                options.threads = number.parse().map_err(|_| Error::invalid(format!("`{number}` is no number")))?;
+                options.threads = number.parse().map_err(|_| Error::invalid(format!("`{number}` is not a number")))?;
             }
-            // Cargo adds this one.
+            // Cargo adds this argument.
             "--bench" => {}
             path => options.images.extend(files(Path::new(path))?),
         }

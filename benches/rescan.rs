@@ -1,7 +1,7 @@
-//! The walk with the catalog: a first scan into an empty one, and another when nothing has changed.
+//! The walk with the catalog: a first scan into an empty catalog, and a rescan without changes.
 //!
-//! Corpus: `--folder DIR`, else as many empty files as `--files` says (20,000), made anew. `vic bench walk` measures the
-//! same over a folder of one's own; `benches/peers/run.py walk` puts `find` beside it.
+//! Corpus: `--folder DIR`, else `--files` new empty files (default 20,000). `vic bench walk` measures the same over any
+//! folder. `benches/peers/run.py walk` compares it with `find`.
 //!
 //! ```text
 //! cargo bench --profile release --bench rescan -- --files 100000

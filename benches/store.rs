@@ -1,12 +1,12 @@
-//! The store at size: build time, memory, disk, time and recall of each leg, with and without filters.
+//! The store at scale: build time, memory, disk, time and recall of each leg, with and without filters.
 //!
-//! Corpus: texts of a vocabulary with Zipf frequencies and unit vectors in clusters of unequal size, seeded, five chunks
-//! a file. The truth is the exact top ten, compared while the vectors are made, so that only the store's memory counts.
+//! Corpus: texts from a Zipf vocabulary and unit vectors in clusters of unequal size, seeded, five chunks per file. The
+//! ground truth is the exact top ten, computed while the vectors are generated, so that only the store's memory counts.
 //!
 //! ```text
 //! cargo bench --profile release --bench store -- --chunks 120000 --queries 50
 //! ```
-//! `--folder DIR` keeps the table there and uses it again.
+//! `--folder DIR` keeps the table there and reuses it.
 
 mod measure;
 
@@ -21,31 +21,31 @@ use vic::store::{FileSet, KeywordQuery, LanceStore, Store};
 
 use measure::{Outcome, Random, Times, argument, number, print};
 
-/// Length of the vectors, as the default model's.
+/// Dimension of the vectors, as in the default model.
 const DIMENSION: usize = 384;
-/// Chunks of a file.
+/// Chunks per file.
 const FILE_CHUNKS: usize = 5;
-/// Chunks of a commit, as the pipeline commits them.
+/// Chunks per commit, as in the pipeline.
 const COMMIT_CHUNKS: usize = 2_000;
-/// Words of the vocabulary.
+/// Words in the vocabulary.
 const VOCABULARY: usize = 60_000;
-/// Topics that vectors gather around, unequally.
+/// Topics (cluster centers) of the vectors, with unequal sizes.
 const TOPICS: usize = 2_000;
-/// How far a vector lies from its topic: with it two of a topic have a cosine of 0.6.
+/// Distance of a vector from its topic: two vectors of a topic have a cosine of 0.6.
 const SPREAD: f32 = 0.8;
-/// Hits whose recall is measured.
+/// The k of the measured recall@k.
 const TOP: usize = 10;
-/// Hits that a question asks a leg for.
+/// The limit that a query passes to a leg.
 const LIMIT: usize = 100;
-/// Names the table.
+/// Fingerprint that names the table.
 const FINGERPRINT: &str = "be0c4be0c4be0c4b";
 
-/// Makes every chunk and every question by its number alone.
+/// Generates every chunk and query from its number alone.
 struct Corpus {
-    /// Running sum of the words' frequencies.
+    /// Cumulative sum of the word frequencies.
     frequencies: Vec<f64>,
     topics: Vec<Vec<f32>>,
-    /// Weight of each axis: a few carry most of what texts differ in.
+    /// Weight of each axis: a few axes carry most of the variance.
     axes: Vec<f32>,
 }
 
@@ -66,7 +66,7 @@ impl Corpus {
         Corpus { frequencies, topics, axes }
     }
 
-    /// A vector near a topic; the first topics have more than the last.
+    /// Returns a vector near a topic. The first topics get more vectors than the last.
     fn vector(&self, random: &mut Random) -> Vec<f32> {
         let topic = &self.topics[(random.unit().powi(2) * TOPICS as f64) as usize];
         let mut vector: Vec<f32> =
@@ -103,14 +103,14 @@ impl Corpus {
         Embedded { chunk, vector }
     }
 
-    /// The vector and the words of a question.
+    /// Returns the vector and the words of a query.
     fn question(&self, number: usize) -> (Vec<f32>, String) {
         let mut random = Random::new(number as u64 + 1_000_000_007);
         (self.vector(&mut random), self.words(6, &mut random))
     }
 }
 
-/// Letters only: the tokenizer of the keyword index must not cut the words.
+/// Returns letters only: the tokenizer of the keyword index must not split the words.
 fn base26(mut number: usize) -> String {
     let mut text = String::new();
     loop {
@@ -122,7 +122,7 @@ fn base26(mut number: usize) -> String {
     }
 }
 
-/// The filters: all, five files, one in a hundred, in twenty, in five, in two.
+/// The filters: all files, five files, 1 %, 5 %, 20 % and half of them.
 fn filters(files: usize) -> Vec<(&'static str, FileSet)> {
     let every = |step: usize| (1..=files).step_by(step).map(|it| it as FileId).collect();
     let only = |ids: Vec<FileId>| FileSet::Only(Arc::new(ids));
@@ -140,10 +140,10 @@ fn file_of(row: usize) -> FileId {
     (row / FILE_CHUNKS) as FileId + 1
 }
 
-/// The best rows of one question below one filter, best first.
+/// The top rows of one query under one filter, best first.
 type Best = Vec<(f32, usize)>;
 
-/// Compares every row with every question; gives the best rows by filter and question.
+/// Compares every row with every query. Returns the top rows by filter and query.
 fn truth(corpus: &Corpus, chunks: usize, questions: &[(Vec<f32>, String)], sets: &[(&str, FileSet)]) -> Vec<Vec<Best>> {
     let allowed: Vec<Option<HashSet<FileId>>> = sets
         .iter()
@@ -241,7 +241,7 @@ async fn legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questions: usi
     rows(store, &asked).await
 }
 
-/// The two lookups by id that every question makes.
+/// The two lookups by id that every query makes.
 async fn rows(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
     let (mut similarities, mut chunks) = (Times::default(), Times::default());
     for (vector, text) in asked {

@@ -1,7 +1,7 @@
-//! What the benches share: arguments, a loop with a warm-up, seeded random numbers, and one line a measurement.
+//! Shared parts of the benches: arguments, a timing loop with a warm-up, seeded random numbers, one line per measurement.
 //!
-//! Every line is a JSON object: what was measured, the median and the spread of its times in milliseconds, how many units
-//! (files, texts, rows) a second the median makes, and the largest memory of the process so far. Nothing here knows vic.
+//! Every line is a JSON object: the name of the measurement, the median and spread of its times in milliseconds, the units
+//! (files, texts, rows) per second at the median, and the peak memory of the process so far. Independent of vic.
 
 #![allow(dead_code, reason = "every bench includes this file and uses a part of it")]
 
@@ -10,28 +10,28 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// What a bench gives back: any error ends it with a message.
+/// The result of a bench. Any error ends the bench with a message.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Returns what follows `--name` on the command line, if it is there.
+/// Returns the value after `--name` on the command line, if present.
 pub(crate) fn argument(name: &str) -> Option<String> {
     let flag = format!("--{name}");
     std::env::args().skip_while(|it| *it != flag).nth(1)
 }
 
-/// Returns the number that follows `--name`, else `default`.
+/// Returns the number after `--name`, else `default`.
 pub(crate) fn number(name: &str, default: usize) -> Outcome<usize> {
     argument(name)
-        .map_or(Ok(default), |text| text.parse().map_err(|_| format!("--{name} `{text}` is no number").into()))
+        .map_or(Ok(default), |text| text.parse().map_err(|_| format!("--{name} `{text}` is not a number").into()))
 }
 
-/// Returns the folder that follows `--folder`, else the sample warehouse.
+/// Returns the folder after `--folder`, else the folder of sample files.
 pub(crate) fn folder() -> PathBuf {
     let sample = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data"));
     argument("folder").map_or_else(sample, PathBuf::from)
 }
 
-/// Makes a tree of so many empty files, fifty a folder and twenty such folders side by side.
+/// Creates a tree of `files` empty files: fifty per folder, twenty such folders side by side.
 pub(crate) fn tree(root: &Path, files: usize) -> Outcome<PathBuf> {
     for file in 0..files {
         let folder = root.join(format!("folder {}/{}", file / 1_000, file / 50));
@@ -43,12 +43,12 @@ pub(crate) fn tree(root: &Path, files: usize) -> Outcome<PathBuf> {
     Ok(root.to_path_buf())
 }
 
-/// Times, collected one by one.
+/// Collects durations.
 #[derive(Default)]
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    /// Runs something and keeps how long it took.
+    /// Runs `work` and records its duration.
     pub(crate) fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let value = work();
@@ -56,17 +56,17 @@ impl Times {
         value
     }
 
-    /// Keeps the time since `begun`.
+    /// Records the time since `begun`.
     pub(crate) fn add(&mut self, begun: Instant) {
         self.push(begun.elapsed());
     }
 
-    /// Keeps a time that was taken elsewhere.
+    /// Records a duration that was measured elsewhere.
     pub(crate) fn push(&mut self, time: Duration) {
         self.0.push(time);
     }
 
-    /// Prints the line of this measurement; `units` is what one run handles. `more` adds fields.
+    /// Prints the line of this measurement. `units` is the amount that one run handles; `more` adds fields.
     pub(crate) fn report(mut self, name: &str, units: f64, unit: &str, more: Value) {
         self.0.sort_unstable();
         let at = |percent: usize| {
@@ -102,23 +102,23 @@ pub(crate) fn print(line: &Value) {
     println!("{line}");
 }
 
-/// Largest resident memory of this process so far, in MiB; 0 where the system does not tell.
+/// Returns the peak resident memory of this process so far in MiB, or 0 if the system does not report it.
 pub(crate) fn peak_rss_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
-/// Numbers that look random and are the same every time (splitmix64).
+/// A deterministic pseudo-random generator (splitmix64).
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Begins the sequence of this seed.
+    /// Starts the sequence of `seed`.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -126,17 +126,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// Returns a number in `0..1`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.unit() * limit as f64) as usize
     }
 
-    /// A number of normal distribution, nearly: the sum of four uniform ones.
+    /// Returns a nearly normal number: the sum of four uniform ones.
     pub(crate) fn normal(&mut self) -> f32 {
         let bits = self.next();
         let sum: u64 = (0..4).map(|part| bits >> (16 * part) & 0xFFFF).sum();

@@ -1,5 +1,5 @@
-//! Language models and agents on a real daemon: the stub, a plugin, a server that is away, the repl, proposals, and
-//! clients in other languages. A model that obeys documents is in `injections`.
+//! Language models and agents on a real daemon: the stub, a plugin, an unreachable server, the REPL, proposals, and
+//! clients in other languages. `injections` tests models that obey instructions in documents.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::{means, openai};
 
 const QUESTION: &str = "how heavy was the hive";
 
-/// A daemon that knows how heavy the hive was.
+/// A daemon that has indexed the weight of the hive.
 fn bees() -> World {
     with_bees(World::new().with("VIC_WATCH", "0").start())
 }
@@ -38,7 +38,7 @@ fn plugin() -> String {
     clients().join("plugin.py").display().to_string()
 }
 
-/// Runs `vic` with something to read.
+/// Runs `vic` with `input` on its stdin.
 fn fed(world: &World, arguments: &[&str], input: &str) -> Output {
     let mut child = world
         .command(crate::harness::vic_program())
@@ -53,7 +53,7 @@ fn fed(world: &World, arguments: &[&str], input: &str) -> Output {
 }
 
 #[test]
-fn without_a_model_an_agent_quotes_and_cites_and_is_remembered() {
+fn agent_without_model_quotes_cites_and_is_logged() {
     let world = bees();
     let report = world.json(&["llm", "agent", QUESTION, "--trace"]);
     assert!(report["answer"].as_str().unwrap().contains("weighed 31 kg in March"), "{report:#}");
@@ -67,7 +67,7 @@ fn without_a_model_an_agent_quotes_and_cites_and_is_remembered() {
     assert!(world.ok(&["audit", "--agents"]).contains(QUESTION));
     let kept = world.json(&["llm", "transcripts"]);
     assert_eq!((&kept[0]["question"], &kept[0]["report"]["answer"]), (&json!(QUESTION), &report["answer"]));
-    // A passage whose file has changed bears nothing out.
+    // A citation is dropped when its file has changed.
     world.write("bees.md", "The hive is gone.\n");
     let (_, report) = world.outcome(&["llm", "agent", QUESTION]);
     assert!(report["ended"] != "answered" && report["citations"] == json!([]), "{report:#}");
@@ -75,7 +75,7 @@ fn without_a_model_an_agent_quotes_and_cites_and_is_remembered() {
 }
 
 #[test]
-fn a_plugin_is_chosen_remembered_and_overridden_once() {
+fn plugin_choice_persists_and_can_be_overridden() {
     let world = bees();
     assert_eq!(world.ok(&["llm", "use", "command", "python3", &plugin()]).split(':').next(), Some("command"));
     world.ok(&["llm", "model", "some-model"]);
@@ -90,7 +90,7 @@ fn a_plugin_is_chosen_remembered_and_overridden_once() {
         report["transcript"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
     assert_eq!(tools.last(), Some(&"fts_chunks"), "{report:#}");
     assert_eq!(world.json(&["llm", "agent", QUESTION, "--backend", "mock"])["model"], "mock");
-    // The choice outlives the daemon, and the command is in the audit.
+    // The choice survives a daemon restart, and the command is in the audit log.
     let sent = world.json(&["audit"]);
     let destination = sent[0]["destination"].as_str().unwrap();
     assert!(destination.starts_with("command:/") && sent[0]["allowed"] == true, "{sent:#}");
@@ -102,7 +102,7 @@ fn a_plugin_is_chosen_remembered_and_overridden_once() {
 }
 
 #[test]
-fn a_plugin_that_is_to_tell_rows_may_search_the_files_first() {
+fn plugin_may_search_files_before_answering() {
     let world = bees();
     let once = ["llm", "answer", QUESTION, "--command", "python3", "--arg", &plugin()];
     assert!(world.json(&once)["answer"].as_str().unwrap().contains("rows of select"));
@@ -114,7 +114,7 @@ fn a_plugin_that_is_to_tell_rows_may_search_the_files_first() {
 }
 
 #[test]
-fn vic_is_a_plugin_that_reads_one_request_and_writes_one_response() {
+fn vic_as_plugin_answers_one_request() {
     let world = bees();
     let request = json!({ "protocol": "axiograph_llm_plugin_v3", "task": {
         "kind": "tool_loop_step", "question": QUESTION, "schema": {}, "transcript": [],
@@ -130,7 +130,7 @@ fn vic_is_a_plugin_that_reads_one_request_and_writes_one_response() {
 }
 
 #[test]
-fn the_repl_takes_the_lines_of_a_program() {
+fn repl_runs_lines_from_stdin() {
     let world = bees();
     let lines = format!(
         "# a remark\nllm use mock\nllm agent {QUESTION}\nask \"the hive\" --limit 1 --format json\nquit\nnonsense\n"
@@ -142,14 +142,14 @@ fn the_repl_takes_the_lines_of_a_program() {
 }
 
 #[test]
-fn the_repl_goes_on_after_a_wrong_line_and_ends_with_its_code() {
+fn repl_continues_after_error_and_exits_with_first_code() {
     let world = bees();
-    // 2 is the usage of the first, 3 what is not found by the second.
+    // Exit code 2: usage error of the first line. 3: the second line names something unknown.
     let lines = "# a remark\nllm dance\n\ngraph show no-such-thing\nllm use mock\nask \"open\nllm status\n";
     let output = fed(&world, &["repl"], lines);
     let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{said}\n{wrong}");
-    assert!(said.starts_with("mock: mock\nmock: mock, ready"), "the lines after it are done: {said}");
+    assert!(said.starts_with("mock: mock\nmock: mock, ready"), "lines after a failed line still run: {said}");
     let told: Vec<&str> = wrong.lines().filter(|it| it.starts_with("line ")).collect();
     assert_eq!(told.len(), 3, "{wrong}");
     for (told, begin) in told.iter().zip(["line 2: ", "line 4: ", "line 6: a quote is open"]) {
@@ -161,7 +161,7 @@ fn the_repl_goes_on_after_a_wrong_line_and_ends_with_its_code() {
 }
 
 #[test]
-fn the_repl_has_every_command_of_the_protocol() {
+fn repl_accepts_every_protocol_command() {
     let world = bees();
     let lines = format!(
         "llm status\nllm use mock\nllm ask find Document named bees.md\nllm answer find Document named bees.md\n\
@@ -178,7 +178,7 @@ fn the_repl_has_every_command_of_the_protocol() {
 }
 
 #[test]
-fn a_server_that_is_away_is_said_with_its_cure_and_what_was_found_is_quoted() {
+fn unreachable_server_is_reported_and_hits_are_quoted() {
     let world =
         with_bees(World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9").start());
     let (code, report) = world.outcome(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m"]);
@@ -190,14 +190,14 @@ fn a_server_that_is_away_is_said_with_its_cure_and_what_was_found_is_quoted() {
 }
 
 #[test]
-fn an_agent_that_finds_nothing_says_so_and_that_is_no_failure() {
+fn agent_without_findings_ends_with_nothing_found() {
     let world = bees();
     let report = world.json(&["llm", "agent", "zeppelin quagmire"]);
     assert_eq!((&report["ended"], &report["citations"]), (&json!("nothing_found"), &json!([])), "{report:#}");
 }
 
 #[test]
-fn a_plugin_that_takes_longer_than_it_may_ends_with_9() {
+fn slow_plugin_exits_with_timeout_code() {
     let world = bees();
     for command in [["llm", "ask"], ["llm", "answer"], ["llm", "agent"]] {
         let line = [command[0], command[1], QUESTION, "--seconds", "1", "--command", "sleep", "--arg", "60"];
@@ -207,7 +207,7 @@ fn a_plugin_that_takes_longer_than_it_may_ends_with_9() {
 }
 
 #[test]
-fn files_propose_a_model_adds_and_what_is_believed_becomes_a_graph() {
+fn proposals_are_augmented_and_promoted_to_graph() {
     let world = bees();
     let file = |name: &str| world.data().parent().unwrap().join(name).display().to_string();
     let (proposed, augmented, graph) = (file("proposals.json"), file("augmented.json"), file("graph.json"));
@@ -221,7 +221,7 @@ fn files_propose_a_model_adds_and_what_is_believed_becomes_a_graph() {
     let names: Vec<_> =
         proposals["proposals"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
     assert!(names.contains(&"ada@quill.example") && names.contains(&"Bees"), "{names:?}");
-    // The options as the protocol's document has them.
+    // The options as documented in the protocol.
     let said = world.ok(&[
         "discover",
         "augment-proposals",
@@ -246,14 +246,14 @@ fn files_propose_a_model_adds_and_what_is_believed_becomes_a_graph() {
     assert!(!rows["rows"].as_array().unwrap().is_empty(), "{rows:#}");
 }
 
-/// Where `models/clients.sh` installs what clients need.
+/// The folder where `models/clients.sh` installs the client libraries.
 fn libraries() -> PathBuf {
     let cache = std::env::var_os("VIC_MODELS_DIR").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
     std::env::var_os("VIC_TEST_CLIENTS").map_or(cache.join("clients"), PathBuf::from)
 }
 
-/// Runs a client; it must say what every client says.
+/// Runs a client script and compares its output with the lines that every client prints.
 fn speaks(world: &World, program: &str, script: &str, variable: &str, libraries: &Path) {
     if !means::can_run_clients(libraries.exists()) {
         return;
@@ -283,7 +283,7 @@ fn speaks(world: &World, program: &str, script: &str, variable: &str, libraries:
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
 }
 
-/// A model that weighs before it says how heavy something is.
+/// A model that calls `weigh` before it answers how heavy something is.
 fn weigher(chat: &Value) -> String {
     let last = chat["messages"].as_array().unwrap().last().unwrap();
     match last["role"] == "tool" {
@@ -295,7 +295,7 @@ fn weigher(chat: &Value) -> String {
     }
 }
 
-/// A daemon whose chosen model is on a server.
+/// A daemon with the model of `server` selected.
 fn with_server(server: &crate::server::Server) -> World {
     let world = World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", &server.address).start();
     world.ok(&["llm", "use", "openai"]);
@@ -304,7 +304,7 @@ fn with_server(server: &crate::server::Server) -> World {
 }
 
 #[test]
-fn programs_in_python_and_javascript_ask_models_through_vic() {
+fn python_and_javascript_clients_use_models() {
     let server = openai::start(&["m"], weigher);
     let world = with_server(&server);
     speaks(&world, "python3", "llm.py", "PYTHONPATH", &libraries().join("python"));
@@ -312,7 +312,7 @@ fn programs_in_python_and_javascript_ask_models_through_vic() {
 }
 
 #[test]
-fn a_program_in_rust_does_the_same_with_the_typed_client() {
+fn typed_rust_client_uses_models() {
     let server = openai::start(&["m"], weigher);
     let world = with_server(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -326,7 +326,7 @@ fn a_program_in_rust_does_the_same_with_the_typed_client() {
         let long = LlmRequest { max_tokens: 32_769, ..request.clone() };
         let error = client.llm_validate(long, Override::default(), false).await.unwrap_err();
         assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("max_tokens")), "{error}");
-        assert!(server.asked("/v1/chat/completions").is_empty(), "nothing of a request that is only looked at is sent");
+        assert!(server.asked("/v1/chat/completions").is_empty(), "validating a request sends nothing");
         let stream = client.llm_stream(request, Override::default(), false).await.unwrap();
         let (narration, proof) = adapter(stream.boxed(), |_| ()).await.unwrap();
         assert_eq!(proof.finish_reason, Some(FinishReason::ToolCalls));

@@ -1,4 +1,4 @@
-//! Questions with known answers over the sample files: `tests/answers/` has them. `benches/answers.py` prints more figures.
+//! Questions with known answers over the sample files, from `tests/answers/`. `benches/answers.py` prints more figures.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{World, sample};
 
-/// What a set of questions came to.
+/// The results of a set of questions.
 #[derive(Debug, Default)]
 struct Tally {
     questions: usize,
@@ -32,14 +32,14 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Whether a part stands in a text as whole words.
+/// Returns whether `text` contains `part` as whole words.
 fn holds(text: &str, part: &str) -> bool {
     let is_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
     text.match_indices(part)
         .any(|(at, _)| !is_word(text[..at].chars().next_back()) && !is_word(text[at + part.len()..].chars().next()))
 }
 
-/// Whether the quotes hold every part of one of the ways to answer.
+/// Returns whether the quotes contain every part of one accepted answer.
 fn is_right(question: &Value, quotes: &str) -> bool {
     let ways = question["answer"].as_array().map_or(&[][..], Vec::as_slice);
     let quotes = plain(quotes);
@@ -69,14 +69,14 @@ fn ask(world: &World, set: &[Value]) -> Tally {
 }
 
 #[test]
-fn answers_over_the_sample_files_are_right() {
+fn sample_answers_reach_quality_thresholds() {
     let world = World::new().with("VIC_WATCH", "0").start();
     world.ok(&["index", sample().to_str().unwrap()]);
     let answerable = ask(&world, &questions("answerable.jsonl"));
     let unanswerable = ask(&world, &questions("unanswerable.jsonl"));
     println!("answerable: {answerable:?}\nunanswerable: {unanswerable:?}");
     assert!(answerable.questions >= 150 && unanswerable.questions >= 100);
-    // A little below what was reached, so that a change for the worse is seen.
+    // Slightly below the measured results, so that a regression fails.
     assert!(answerable.percent(answerable.right) >= 60, "{answerable:?}");
     assert!(answerable.percent(answerable.nothing) <= 5, "{answerable:?}");
     assert!(answerable.percent(answerable.sure_and_wrong) <= 4, "{answerable:?}");

@@ -1,4 +1,4 @@
-//! What a question finds: conditions on words and files, copies, files without text, exact lines, files like a file.
+//! Search results: conditions on words and files, duplicates, files without text, grep lines, similar files.
 
 use vic::client::Client;
 use vic::config::Config;
@@ -34,7 +34,7 @@ const NOTES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn quotes_plus_and_minus_decide_which_files_may_answer() {
+fn phrase_and_plus_minus_operators_filter_files() {
     let world = world(NOTES);
     assert_eq!(world.paths(&["\"quince jelly\""]), ["jelly.md"]);
     assert_eq!(world.paths(&["jelly +island"]), ["ferry.md"]);
@@ -47,7 +47,7 @@ fn quotes_plus_and_minus_decide_which_files_may_answer() {
 }
 
 #[test]
-fn a_narrow_filter_returns_every_file_it_leaves_though_one_is_long() {
+fn narrow_filter_returns_all_files_despite_a_long_one() {
     let world = World::new().with("VIC_WATCH", "0").start();
     let chapter = |number: usize| format!("## Chapter {number}\n\nThe harbour, the quay and ship number {number}.\n\n");
     world.write("wanted/book.md", (0..2_000).map(chapter).collect::<String>());
@@ -65,7 +65,7 @@ fn a_narrow_filter_returns_every_file_it_leaves_though_one_is_long() {
 }
 
 #[test]
-fn copies_leave_room_for_others_and_are_named() {
+fn duplicates_are_collapsed_and_listed() {
     let text =
         "The lighthouse keeper writes the log every evening at eight and sends it to the harbour office by post.";
     let mut files: Vec<(String, String)> =
@@ -80,7 +80,7 @@ fn copies_leave_room_for_others_and_are_named() {
 }
 
 #[test]
-fn files_without_text_that_meet_the_filter_come_last_and_say_so() {
+fn files_without_text_rank_last_as_l0() {
     let world =
         world(&[("a/plan.md", "The plan of the garden."), ("a/garden.bin", "\0\u{1}\u{2}\0"), ("b/x.md", "garden")]);
     let answer = world.json(&["ask", "garden path:a"]);
@@ -90,7 +90,7 @@ fn files_without_text_that_meet_the_filter_come_last_and_say_so() {
 }
 
 #[test]
-fn a_question_about_the_files_as_such_lists_and_counts_them() {
+fn metadata_question_lists_and_counts_files() {
     let world = world(NOTES);
     let answer = world.json(&["ask", "ext:md", "--limit", "3"]);
     assert_eq!(answer["answer_summary"], "4 files match; the newest 3 are listed.");
@@ -99,8 +99,8 @@ fn a_question_about_the_files_as_such_lists_and_counts_them() {
 }
 
 #[test]
-fn a_date_is_midnight_here_however_it_is_asked() {
-    // Nine hours before Greenwich: the file of the first half hour of the year was still the old year there.
+fn date_filter_means_local_midnight_in_every_api() {
+    // In Tokyo (UTC+9), a file from the first half hour of the year still has the old year in UTC.
     let world = World::new().with("TZ", "JST-9").with("VIC_WATCH", "0").start();
     for (name, moment) in [("old.md", "2024-12-31T14:30:00Z"), ("new.md", "2024-12-31T15:30:00Z")] {
         let file = std::fs::File::options().write(true).open(world.write(name, "quince jelly")).unwrap();
@@ -127,7 +127,7 @@ fn a_date_is_midnight_here_however_it_is_asked() {
 }
 
 #[test]
-fn what_the_files_do_not_answer_is_said() {
+fn unanswered_question_is_reported_as_nothing_found() {
     let world = world(NOTES);
     let nothing = "Nothing in the indexed files answers this";
     for question in ["chromodynamics of unladen swallows", "jelly +nowhere"] {
@@ -139,7 +139,7 @@ fn what_the_files_do_not_answer_is_said() {
 }
 
 #[test]
-fn a_citation_of_a_file_that_changed_is_dropped_and_said() {
+fn citation_of_changed_file_is_dropped_with_warning() {
     let world = world(NOTES);
     world.write("ferry.md", "The ferry to the island does not run any more.");
     let answer = world.json(&["ask", "when does the ferry leave"]);
@@ -148,7 +148,7 @@ fn a_citation_of_a_file_that_changed_is_dropped_and_said() {
 }
 
 #[test]
-fn grep_gives_whole_lines_with_their_numbers() {
+fn grep_returns_whole_lines_with_line_numbers() {
     let world = world(&[("log.txt", "first line\nthe Quince is ripe\nlast"), ("page.html", "<p>a quince</p>")]);
     let grep = |pattern: &str, ignore_case: bool| -> GrepResponse {
         let request = GrepRequest { pattern: pattern.into(), ignore_case, ..GrepRequest::default() };
@@ -167,7 +167,7 @@ fn grep_gives_whole_lines_with_their_numbers() {
 }
 
 #[test]
-fn files_like_a_file_are_those_about_the_same() {
+fn similar_files_share_the_topic() {
     let world = world(NOTES);
     let path = world.files().join("jelly.md").display().to_string();
     let request = SimilarRequest { path, limit: Some(2), ..SimilarRequest::default() };
@@ -177,7 +177,7 @@ fn files_like_a_file_are_those_about_the_same() {
 }
 
 #[test]
-fn a_streamed_answer_ends_with_the_whole() {
+fn streamed_answer_ends_with_complete_answer() {
     use futures::StreamExt;
     let world = world(NOTES);
     let request = AskRequest { query: "when does the ferry leave".into(), ..AskRequest::default() };

@@ -1,10 +1,10 @@
-//! The audit log: what was sent to other machines, or refused.
+//! The audit log: requests to other machines, sent or refused.
 
 use crate::harness::{World, sample};
 
 #[test]
-fn a_laxer_question_does_not_open_the_gate_and_the_refusal_is_in_the_log() {
-    // An address that is nobody's: a request that got out would hang rather than be answered.
+fn laxer_privacy_mode_of_question_is_refused_and_logged() {
+    // An unused address (TEST-NET-1): a request that got out would hang instead of failing.
     let world = World::new().with("VIC_WATCH", "0").with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:9").start();
     std::fs::copy(sample().join("Scans/gullpoint-pier-evening.jpg"), world.files().join("pier.jpg")).unwrap();
     world.index();
@@ -21,7 +21,7 @@ fn a_laxer_question_does_not_open_the_gate_and_the_refusal_is_in_the_log() {
 }
 
 #[test]
-fn a_stricter_question_closes_the_gate_and_is_answered_all_the_same() {
+fn stricter_privacy_mode_of_question_applies_and_answers() {
     let world = World::new()
         .with("VIC_WATCH", "0")
         .with("VIC_PRIVACY_MODE", "cloud_reasoning_ok")

@@ -1,4 +1,4 @@
-//! `vic bench`, as people and programs call it.
+//! `vic bench` for users and programs.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{World, sample};
 use crate::server::{Act, Server};
 
-/// Writes lines of JSON into the world's folder of files; gives the path.
+/// Writes JSON lines to a file next to the world's files and returns its path.
 fn lines(world: &World, name: &str, lines: &[Value]) -> PathBuf {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     let path = world.files().parent().unwrap().join(name);
@@ -26,7 +26,7 @@ fn number(value: &Value, key: &str) -> f64 {
 }
 
 #[test]
-fn embedding_gives_the_keys_that_programs_read_at_the_top_and_a_row_a_setting() {
+fn embed_report_has_top_level_keys_and_row_per_setting() {
     let world = World::new();
     let texts = texts(&world);
     let report = world.json(&["bench", "embed", "--texts", texts.to_str().unwrap(), "--batch", "8,16"]);
@@ -36,7 +36,7 @@ fn embedding_gives_the_keys_that_programs_read_at_the_top_and_a_row_a_setting() 
     assert_eq!((&report["settings"]["precision"], &report["settings"]["mix"]), (&json!("int8"), &json!("file")));
     assert_eq!(report["settings"]["operations_per_token"], 21_233_664.0);
     assert!(number(&report["settings"]["peak"], "fp32_gflops") > 0.0);
-    assert!(report["settings"]["engine"] != "server", "it is computed here");
+    assert!(report["settings"]["engine"] != "server", "embeddings are computed locally");
     assert!(number(&report["machine"], "cores") >= 1.0);
     let rows = report["rows"].as_array().unwrap();
     let of = |key: &str| rows.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
@@ -46,7 +46,7 @@ fn embedding_gives_the_keys_that_programs_read_at_the_top_and_a_row_a_setting() 
 }
 
 #[test]
-fn a_run_is_compared_with_an_earlier_one_and_becomes_a_page() {
+fn run_is_compared_with_earlier_report_and_rendered_as_html() {
     let world = World::new();
     let texts = texts(&world);
     let bench = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak", "--batch", "4,8"];
@@ -65,7 +65,7 @@ fn a_run_is_compared_with_an_earlier_one_and_becomes_a_page() {
 }
 
 #[test]
-fn the_fastest_setting_is_stored_seen_and_undone() {
+fn autotune_stores_fastest_setting_and_untune_reverts() {
     let world = World::new();
     let texts = texts(&world);
     let origin = |world: &World, name: &str| {
@@ -85,7 +85,7 @@ fn the_fastest_setting_is_stored_seen_and_undone() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_an_error_with_a_cure() {
+fn unmeasurable_input_fails_with_code_and_hint() {
     let world = World::new();
     let texts = texts(&world);
     let texts = texts.to_str().unwrap();
@@ -117,7 +117,7 @@ fn what_cannot_be_measured_is_an_error_with_a_cure() {
 }
 
 #[test]
-fn a_card_that_is_not_there_is_stood_in_for_loudly_when_that_is_allowed() {
+fn missing_gpu_falls_back_to_cpu_with_warning() {
     let world = World::new();
     let texts = texts(&world);
     let line = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak", "--device", "cuda", "--fallback"];
@@ -131,7 +131,7 @@ fn a_card_that_is_not_there_is_stood_in_for_loudly_when_that_is_allowed() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_or_too_slow_fails_its_row_and_the_others_are_measured() {
+fn failed_backend_fails_only_its_row() {
     let slow = Server::start(|_| vec![Act::Wait(std::time::Duration::from_secs(600))]);
     let world =
         World::new().with("VIC_OLLAMA_BASE_URL", &slow.address).with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9");
@@ -147,7 +147,7 @@ fn a_backend_that_is_not_there_or_too_slow_fails_its_row_and_the_others_are_meas
 }
 
 #[test]
-fn stages_are_measured_over_the_sample() {
+fn walk_and_extract_are_measured_without_data_directory() {
     let world = World::new();
     let sample = sample();
     let walk = world.json(&["bench", "walk", sample.to_str().unwrap(), "--runs", "2"]);
@@ -164,7 +164,7 @@ fn stages_are_measured_over_the_sample() {
 }
 
 #[test]
-fn indexing_is_measured_with_a_daemon_of_its_own() {
+fn index_bench_uses_temporary_daemon() {
     let world = World::new();
     world.write("a.md", "The keeper of the lighthouse trims the lamp.");
     world.write("b.md", "The spare key hangs behind the door.");
@@ -173,14 +173,14 @@ fn indexing_is_measured_with_a_daemon_of_its_own() {
     for key in ["seconds_cold", "seconds_rescan", "files_per_second", "peak_rss_mib", "chunks"] {
         assert!(number(&report, key) > 0.0, "{key}");
     }
-    // What was just found may be read by a run that overtakes the job, which then has no count of its own.
+    // The watcher's run may overtake the job and read the new files first. The job then has no count of its own.
     let counted = report["tokens_per_second"].as_f64().is_some_and(|it| it > 0.0);
     assert!(counted || report["warnings"].to_string().contains("outside the job"), "{report}");
     assert!(!world.data().exists(), "nothing is written to the data directory");
 }
 
 #[test]
-fn questions_are_offered_at_a_rate_and_what_could_not_be_sent_is_counted() {
+fn search_bench_offers_rate_and_counts_unsent() {
     let world = World::new().with("VIC_WATCH", "0").start();
     world.write("a.md", "The keeper of the lighthouse trims the lamp.");
     let queries = lines(&world, "q.jsonl", &[json!({ "query": "who trims the lamp?" }), json!({ "text": "key" })]);
@@ -201,5 +201,5 @@ fn questions_are_offered_at_a_rate_and_what_could_not_be_sent_is_counted() {
         number(&report, "unsent") + number(&report, "answered") + number(&report, "failed"),
         number(&report, "due")
     );
-    assert!(number(&report, "p99_ms") > 5_000.0, "the wait of what was never sent counts: {report}");
+    assert!(number(&report, "p99_ms") > 5_000.0, "the wait of unsent queries counts: {report}");
 }

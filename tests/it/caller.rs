@@ -1,4 +1,4 @@
-//! A client that stays connected, for tests that ask often.
+//! A typed client that stays connected, for tests that send many requests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use vic::model::{
 
 use crate::harness::World;
 
-/// The typed client with a runtime of its own.
+/// The typed client with its own runtime.
 pub(crate) struct Caller {
     client: Client,
     runtime: tokio::runtime::Runtime,
@@ -26,13 +26,13 @@ impl Caller {
         let data = world.data();
         let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
         let config = Config::from_lookup(&lookup).unwrap();
-        // With a thread of its own: between two calls, too, the daemon asks whether somebody is there.
+        // A runtime thread of its own: between two calls, the daemon still checks that the client is alive.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&config)).unwrap();
         Caller { client, runtime }
     }
 
-    /// The status, whose numbers must add up whenever it is asked for.
+    /// Returns the status and asserts that its counts add up.
     pub(crate) fn status(&self) -> Status {
         let status = self.runtime.block_on(self.client.status()).unwrap();
         let it = &status.coverage;
@@ -41,7 +41,7 @@ impl Caller {
         status
     }
 
-    /// Every file that the index knows, by its path below the root.
+    /// Returns every file in the index by its path relative to the root.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, FileRecord> {
         let mut known = BTreeMap::new();
         loop {
@@ -54,20 +54,20 @@ impl Caller {
         }
     }
 
-    /// The hits of a search.
+    /// Returns the hits of a search.
     pub(crate) fn hits(&self, query: &str) -> Vec<SearchHit> {
         let request = AskRequest { query: query.into(), limit: Some(50), ..AskRequest::default() };
         self.runtime.block_on(self.client.search(request)).unwrap().hits
     }
 
-    /// The rows of a query of the graph.
+    /// Returns the rows of a graph query.
     pub(crate) fn graph_rows(&self, axql: &str) -> Vec<Value> {
         let question = GraphQuestion { axql: Some(axql.into()), ..GraphQuestion::default() };
         let answer = self.runtime.block_on(self.client.graph(GraphRequest::Query(question))).unwrap();
         answer["rows"].as_array().unwrap().clone()
     }
 
-    /// Waits until everything so far is searchable.
+    /// Waits until all changes so far are searchable.
     pub(crate) fn sync(&self) -> SyncReport {
         self.try_sync(60).unwrap()
     }
@@ -76,7 +76,7 @@ impl Caller {
         self.runtime.block_on(self.client.sync(SyncRequest { path: None, timeout_seconds: Some(seconds) }))
     }
 
-    /// Looks every 20 ms until something holds; says whether it did in time.
+    /// Polls every 20 ms until `holds` returns true. Returns false after `limit`.
     pub(crate) fn within(&self, limit: Duration, mut holds: impl FnMut(&Caller) -> bool) -> bool {
         let begun = std::time::Instant::now();
         loop {

@@ -1,17 +1,17 @@
-//! The map of adversarial cases in `tests/CASES.md` names every case once, and only tests that there are.
+//! `tests/CASES.md`, the map of adversarial cases, names every case once and only existing tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// How many cases of each letter there are.
+/// Number of cases per letter.
 const CASES: [(char, usize); 5] = [('A', 14), ('B', 13), ('C', 17), ('D', 14), ('E', 14)];
 
-/// Says what stands in an attribute that makes a function a test.
+/// Returns whether an attribute marks a function as a test.
 fn is_test(attribute: &str) -> bool {
     attribute.starts_with("#[test]") || attribute.starts_with("#[tokio::test")
 }
 
-/// The names of the tests in a source.
+/// Returns the names of the tests in a source file.
 fn tests_of(source: &str) -> BTreeSet<String> {
     let (mut names, mut is_marked) = (BTreeSet::new(), false);
     for line in source.lines().map(str::trim) {
@@ -28,7 +28,7 @@ fn tests_of(source: &str) -> BTreeSet<String> {
     names
 }
 
-/// Every test of the project.
+/// Returns every test of the project.
 fn tests() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries =
@@ -37,7 +37,7 @@ fn tests() -> BTreeSet<String> {
     sources.flat_map(|it| tests_of(&std::fs::read_to_string(it.path()).unwrap())).collect()
 }
 
-/// What is wrong with a map.
+/// Returns the errors in a map.
 fn problems(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let mut missing: BTreeSet<String> =
         CASES.iter().flat_map(|(letter, count)| (1..=*count).map(move |it| format!("{letter}{it}"))).collect();
@@ -54,7 +54,7 @@ fn problems(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
             wrong.push(format!("{}: {} columns", cells[0], cells.len()));
             continue;
         }
-        // Every second part stands between backticks; a variable of a test is no test.
+        // Every second part is between backticks. `VIC_` names are variables, not tests.
         let named: Vec<&str> = cells[3].split('`').skip(1).step_by(2).filter(|it| !it.starts_with("VIC_")).collect();
         wrong.extend(named.iter().filter(|it| !tests.contains(**it)).map(|it| format!("{}: no test `{it}`", cells[0])));
         if named.is_empty() {
@@ -66,7 +66,7 @@ fn problems(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
 }
 
 #[test]
-fn every_case_has_its_tests_and_every_test_is_there() {
+fn cases_map_is_complete_and_names_existing_tests() {
     let map = include_str!("../CASES.md");
     let tests = tests();
     assert!(tests.len() > 1_000, "{} tests", tests.len());

@@ -1,4 +1,4 @@
-//! Every passage that is shown stands in its file, or is said to be old, while files change and go under the questions.
+//! Every shown passage is in its file or marked as outdated, while files change and vanish during queries.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,16 +10,16 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::torture::{figure, size};
 
-/// Files that are written and deleted by turns.
+/// Files that are written and deleted in turn.
 const FILES: u64 = 8;
 
-/// Rounds after which all has to be up to date.
+/// Rounds between two syncs, after which the index must be up to date.
 const SETTLED: u64 = 20;
 
-/// The files as they are on disk: the round in which each was written.
+/// The files on disk, with the round that wrote each.
 type Present = HashMap<String, u64>;
 
-/// Sets its flag when it goes, also when the test goes wrong: others wait for that.
+/// Sets its flag on drop, also after a panic: other threads wait for it.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -28,7 +28,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Asks all the time; returns how often, and what was shown of files that were gone before the question.
+/// Queries in a loop. Returns the number of queries and the hits in files that were deleted before the query.
 fn ask_on(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBool) -> (u64, Vec<String>) {
     let caller = Caller::new(world);
     let (mut asked, mut wrong) = (0, Vec::new());
@@ -44,7 +44,7 @@ fn ask_on(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBo
     (asked, wrong)
 }
 
-/// Compares what is shown now with the files; counts those that are said to be old.
+/// Compares the hits with the files. Counts the hits marked as outdated.
 fn look(caller: &Caller, present: &Present, round: u64, wrong: &mut Vec<String>) -> u64 {
     let mut old = 0;
     for hit in caller.hits("amaranth") {
@@ -62,7 +62,7 @@ fn look(caller: &Caller, present: &Present, round: u64, wrong: &mut Vec<String>)
 }
 
 #[test]
-fn through_two_hundred_edits_and_deletions_no_answer_shows_what_is_not_on_disk() {
+fn answers_match_disk_through_edits_and_deletions() {
     let rounds = size("VIC_TORTURE_CITATIONS", 200);
     let world = World::new().start();
     world.index();
@@ -85,7 +85,7 @@ fn through_two_hundred_edits_and_deletions_no_answer_shows_what_is_not_on_disk()
             old += look(&caller, &present, round, &mut wrong);
             if round % SETTLED == SETTLED - 1 {
                 caller.sync();
-                assert_eq!(look(&caller, &present, round, &mut wrong), 0, "round {round}: nothing is old after a sync");
+                assert_eq!(look(&caller, &present, round, &mut wrong), 0, "round {round}: outdated after a sync");
                 assert_eq!(caller.hits("amaranth").len(), present.len(), "round {round}");
             }
         }

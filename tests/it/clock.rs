@@ -1,6 +1,6 @@
-//! A clock that is set back or forward by a year under the daemon: nothing is done anew, nothing stops.
+//! The daemon's clock is set back or forward by a year: nothing is indexed again and nothing stops.
 //!
-//! The daemon's own clock, that is; the files keep the true one, and so does whoever talks to it.
+//! Only the daemon sees the shifted clock. The files and the clients keep the true time.
 
 use std::path::Path;
 
@@ -13,22 +13,22 @@ use crate::watching::{SOON, opened, versions};
 
 const YEAR: i64 = 365 * 24 * 3_600;
 
-/// Files that are there before anybody touches the clock.
+/// Files indexed before the clock changes.
 const FILES: usize = 20;
 
-/// Sets the clock so many seconds ahead of the true one.
+/// Shifts the daemon's clock by `ahead` seconds.
 fn set(file: &Path, ahead: i64) {
-    // In place: the daemon has it in its memory.
+    // In place: the daemon has the file mapped.
     let mut clock = std::fs::File::options().write(true).open(file).unwrap();
     std::io::Write::write_all(&mut clock, &ahead.to_ne_bytes()).unwrap();
 }
 
-/// What happens from now on is seen and found, and what was there is as it was.
+/// Asserts that new changes are found and that existing files are unchanged.
 fn check(world: &World, caller: &Caller, when: &str) {
     let (before, stored) = (caller.files(), versions(world));
     caller.sync();
     std::thread::sleep(SOON);
-    assert_eq!(versions(world), stored, "{when}: something was stored although nothing changed");
+    assert_eq!(versions(world), stored, "{when}: the store changed without a file change");
     let path = format!("{when}.md");
     world.write(&path, format!("Written {when}: speedwell{when}."));
     caller.sync();
@@ -50,7 +50,7 @@ fn check(world: &World, caller: &Caller, when: &str) {
 }
 
 #[test]
-fn a13_a_clock_that_is_set_back_or_forward_by_a_year_costs_nothing_and_stops_nothing() {
+fn a13_clock_shift_by_a_year_reindexes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let shift = folder.path().join("shift");
     std::fs::write(&shift, 0_i64.to_ne_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! From a folder to an answer, as a user would go.
+//! End-to-end: from a folder to an answer, with the lifecycle of the daemon.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::harness::{World, sample};
 use crate::watching::signal;
 
 #[test]
-fn the_sample_questions_find_their_files() {
+fn sample_questions_find_their_files() {
     let world = World::new().start();
     world.ok(&["index", sample().to_str().unwrap()]);
     let status = world.json(&["status"]);
@@ -37,15 +37,15 @@ fn the_sample_questions_find_their_files() {
 }
 
 #[test]
-fn models_may_be_fetched_before_the_first_start() {
+fn models_can_be_pulled_before_first_start() {
     let world = World::new();
     world.ok(&["models", "pull", "ppocr"]);
-    assert!(world.data().join("audit.sqlite").exists(), "nothing was begun that the start could take offence at");
+    assert!(world.data().join("audit.sqlite").exists(), "the pull wrote nothing that prevents a start");
     world.start().json(&["status"]);
 }
 
 #[test]
-fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
+fn answer_follows_contract_and_citation_matches_file() {
     let world = World::new().start();
     let path =
         world.write("notes/bees.md", "# Bees\n\nIntro.\n\n## Winter\n\nThe hive on the roof weighed 31 kg in March.\n");
@@ -64,7 +64,7 @@ fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
 }
 
 #[test]
-fn a_second_index_embeds_nothing_and_so_does_a_copy() {
+fn reindex_and_duplicate_embed_nothing() {
     let world = World::new().start();
     world.write("a.md", "The ferry to the island leaves at nine.");
     world.index();
@@ -79,7 +79,7 @@ fn a_second_index_embeds_nothing_and_so_does_a_copy() {
 }
 
 #[test]
-fn filters_apply_before_the_best_are_chosen() {
+fn filters_apply_before_top_k() {
     let world = World::new().start();
     for number in 0..300 {
         world.write(&format!("many/{number}.md"), format!("Invoice {number}: invoice for invoices, invoice."));
@@ -93,7 +93,7 @@ fn filters_apply_before_the_best_are_chosen() {
 }
 
 #[test]
-fn the_same_bytes_under_another_extension_are_read_for_themselves() {
+fn same_bytes_with_other_extension_are_extracted_separately() {
     let world = World::new().start();
     world.write("a.md", "# Marked\n\nThe buoy was painted green.");
     world.index();
@@ -104,7 +104,7 @@ fn the_same_bytes_under_another_extension_are_read_for_themselves() {
 }
 
 #[test]
-fn file_names_are_found_before_any_content_is_read() {
+fn file_names_are_searchable_before_extraction() {
     let world = World::new().start();
     world.write("Taxes 2025.pdf", "%PDF-1.4 nothing");
     world.ok(&["index", "--metadata-only", world.files().to_str().unwrap()]);
@@ -116,7 +116,7 @@ fn file_names_are_found_before_any_content_is_read() {
 }
 
 #[test]
-fn one_daemon_per_data_directory_and_sigterm_ends_it_cleanly() {
+fn second_daemon_is_refused_and_sigterm_is_clean() {
     let mut world = World::new().start();
     let second = std::process::Command::new(env!("CARGO_BIN_EXE_vicd"))
         .env("VIC_DATA_DIR", world.data())
@@ -131,7 +131,7 @@ fn one_daemon_per_data_directory_and_sigterm_ends_it_cleanly() {
 }
 
 #[test]
-fn the_command_line_starts_the_daemon_when_none_runs() {
+fn cli_starts_the_daemon_on_demand() {
     let world = World::new();
     world.write("a.txt", "A sentence about lighthouses.");
     world.index();
@@ -141,7 +141,7 @@ fn the_command_line_starts_the_daemon_when_none_runs() {
 }
 
 #[test]
-fn a_daemon_that_hangs_is_told_to_whoever_asks_it_and_hears_that_it_is_to_end() {
+fn hung_daemon_is_reported_and_stops_when_resumed() {
     let world = World::new().start();
     signal(&world, "-STOP");
     let begun = Instant::now();
@@ -150,7 +150,7 @@ fn a_daemon_that_hangs_is_told_to_whoever_asks_it_and_hears_that_it_is_to_end() 
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     std::thread::scope(|scope| {
         let stops = scope.spawn(|| world.ok(&["daemon", "stop"]));
-        // Longer than it has to hear of it otherwise.
+        // Longer than `stop` otherwise waits for the daemon's reply.
         std::thread::sleep(Duration::from_secs(7));
         signal(&world, "-CONT");
         assert!(stops.join().unwrap().contains("stopped"));
@@ -158,13 +158,13 @@ fn a_daemon_that_hangs_is_told_to_whoever_asks_it_and_hears_that_it_is_to_end() 
 }
 
 #[test]
-fn a_daemon_that_was_begun_by_a_program_that_goes_on_ends_for_good() {
+fn stopped_daemon_is_reaped_while_its_parent_runs() {
     let world = World::new();
     let mut repl = world.command(crate::harness::vic_program());
     let mut repl = repl.arg("repl").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     writeln!(repl.stdin.as_mut().unwrap(), "status").unwrap();
     let pid = std::cell::Cell::new(0);
-    world.until("it runs", Duration::from_secs(60), |it| {
+    world.until("the daemon runs", Duration::from_secs(60), |it| {
         let status = it.vic(&["daemon", "status", "--format", "json"]);
         let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
         pid.set(status["pid"].as_u64().unwrap_or_default());
@@ -172,17 +172,17 @@ fn a_daemon_that_was_begun_by_a_program_that_goes_on_ends_for_good() {
     });
     world.ok(&["daemon", "stop"]);
     let process = format!("/proc/{}", pid.get());
-    world.until("not even its name is left", Duration::from_secs(5), |_| !Path::new(&process).exists());
+    world.until("the process is reaped", Duration::from_secs(5), |_| !Path::new(&process).exists());
     drop(repl.stdin.take());
     repl.wait().unwrap();
 }
 
 #[test]
-fn a_daemon_is_started_once_the_one_that_is_ending_has_let_go() {
+fn start_waits_for_lock_of_ending_daemon() {
     let world = World::new();
     world.ok(&["status"]);
     world.ok(&["daemon", "stop"]);
-    // As a daemon that no longer listens, and still holds its directory.
+    // Simulates a daemon that no longer listens but still holds its directory.
     let lock = std::fs::File::options().read(true).write(true).open(world.data().join("vicd.lock")).unwrap();
     lock.lock().unwrap();
     std::fs::write(world.data().join("vicd.lock"), format!("vicd, process {}\n", std::process::id())).unwrap();
@@ -196,10 +196,10 @@ fn a_daemon_is_started_once_the_one_that_is_ending_has_let_go() {
     ending.join().unwrap();
 }
 
-/// A folder with `vic` and, in the place of the daemon beside it, a script.
+/// A folder with `vic` and a script in place of `vicd`.
 fn programs(script: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
-    // Beside the programs, so that a link can be made: they are large.
+    // Next to the programs, so that a hard link is possible: they are large.
     let folder = tempfile::tempdir_in(Path::new(crate::harness::vic_program()).parent().unwrap()).unwrap();
     std::fs::hard_link(crate::harness::vic_program(), folder.path().join("vic")).unwrap();
     let daemon = folder.path().join("vicd");
@@ -209,7 +209,7 @@ fn programs(script: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_daemon_that_takes_its_time_is_waited_for_and_the_user_is_told_once() {
+fn slow_start_is_awaited_with_one_notice() {
     let programs = programs(&format!("sleep 5\nexec {} \"$@\"", env!("CARGO_BIN_EXE_vicd")));
     let vic = programs.path().join("vic");
     let world = World::new();
@@ -224,7 +224,7 @@ fn a_daemon_that_takes_its_time_is_waited_for_and_the_user_is_told_once() {
 }
 
 #[test]
-fn a_daemon_that_ends_while_it_starts_is_reported_at_once_with_the_last_lines_of_its_log() {
+fn crash_at_start_is_reported_with_log_tail() {
     let programs = programs("for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; kill -KILL $$");
     let vic = programs.path().join("vic");
     let world = World::new();
@@ -240,7 +240,7 @@ fn a_daemon_that_ends_while_it_starts_is_reported_at_once_with_the_last_lines_of
 }
 
 #[test]
-fn a_folder_that_is_away_keeps_nobody_at_the_index_of_the_last_model() {
+fn missing_folder_does_not_block_model_switch() {
     let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();
     world.write("here.md", "The almanac of the gardener.");
     world.index();
@@ -260,18 +260,18 @@ fn a_folder_that_is_away_keeps_nobody_at_the_index_of_the_last_model() {
     world.until("the new index answers", minute, |it| {
         it.json(&["status"])["coverage"]["indexed"] == 1 && tables(it) == 1
     });
-    // What is new is found, and waited for.
+    // New files are found, and `sync` waits for them.
     world.write("new.md", "The almanac of the baker.");
     world.ok(&["sync"]);
     assert_eq!(world.paths(&["baker"])[0], "new.md");
     assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
     std::fs::rename(other.with_file_name("unplugged"), &other).unwrap();
-    world.until("what was away is read", minute, |it| it.json(&["status"])["coverage"]["indexed"] == 3);
+    world.until("the folder that was away is indexed", minute, |it| it.json(&["status"])["coverage"]["indexed"] == 3);
     assert!(world.paths(&["sailor"])[0].ends_with("away.md"));
 }
 
 #[test]
-fn another_model_builds_beside_the_old_index_and_takes_over_when_complete() {
+fn model_change_builds_new_index_then_switches() {
     let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();
     for number in 0..50 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac."));
@@ -280,7 +280,7 @@ fn another_model_builds_beside_the_old_index_and_takes_over_when_complete() {
     assert!(world.terminate());
     let mut world = world.with("VIC_EMBED_PRECISION", "fp32");
     world.spawn();
-    // Whatever moment this is, the old index or the new one answers.
+    // At any moment, either the old index or the new one answers.
     assert_eq!(world.paths(&["almanac"]).len(), 10);
     world.until("every file is in the new index", std::time::Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
@@ -288,7 +288,7 @@ fn another_model_builds_beside_the_old_index_and_takes_over_when_complete() {
     });
     assert_eq!(world.json(&["status"])["chunks"], 50);
     assert_eq!(world.paths(&["almanac"]).len(), 10);
-    // It goes when the new one has answered already.
+    // The old table is deleted after the new one has started to answer.
     world.until("the old table is gone", std::time::Duration::from_secs(10), |it| {
         let tables = std::fs::read_dir(it.data().join("index")).unwrap();
         tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance")).count() == 1

@@ -1,10 +1,9 @@
-//! Random operations on a folder while its daemon is stopped, killed and started again, told to pause, to read everything
-//! anew, to forget the folder: whatever the mix, after a sync the index is what is on disk, and whatever nobody touches
-//! answers all the time.
+//! Random operations on a folder while its daemon is stopped, killed, restarted and paused, reindexes everything or drops
+//! the folder. After a sync the index always matches the disk, and untouched files always stay searchable.
 //!
-//! The folder, the work in it and the comparison are those of `operations`. `kills` looks at what a kill leaves on the disk,
-//! `mix` at the store alone. A seed gives the same operations in the same order; at which of its own moments the daemon
-//! dies is up to the machine.
+//! `operations` provides the folder, the operations and the comparison. `kills` checks the disk state after a kill, `mix`
+//! tests the store alone. A seed fixes the operations and their order; the moment at which a kill hits the daemon depends
+//! on the machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,16 +18,16 @@ use crate::torture::{Dice, figure, size};
 use crate::watching::signal;
 use crate::workshop::{KEPT, RULES, Workshop};
 
-/// Files that nobody touches.
+/// Number of files that no operation touches.
 const UNTOUCHED: u64 = 20;
 
 /// Operations between two comparisons.
 const ROUND: u64 = 60;
 
-/// Things done with the daemon between two comparisons.
+/// Daemon actions between two comparisons.
 const ACTS: u64 = 2;
 
-/// A folder at work, its daemon, and what was done so far.
+/// A folder under load, its daemon, and the actions so far.
 struct Mix {
     world: World,
     caller: Caller,
@@ -36,7 +35,7 @@ struct Mix {
     dice: Dice,
     is_paused: bool,
     root: String,
-    /// What was done with the daemon since the last comparison, for whoever has to find out what went wrong.
+    /// Daemon actions since the last comparison, printed on a failure.
     story: String,
     begun: Instant,
     counts: BTreeMap<&'static str, u64>,
@@ -56,14 +55,14 @@ impl Mix {
         Mix { world, caller, workshop, dice, is_paused, root, story, begun, counts }
     }
 
-    /// Takes down that something is done with the daemon.
+    /// Records a daemon action.
     fn tell(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
         let at = self.begun.elapsed();
         write!(self.story, "\n  {at:.2?}: {what}").unwrap();
     }
 
-    /// Works in the folder, and asks now and then.
+    /// Changes files, with some queries in between.
     fn work(&mut self, operations: u64) {
         for _ in 0..operations {
             self.change();
@@ -87,7 +86,7 @@ impl Mix {
         }
     }
 
-    /// Lets some time go by, so many milliseconds at most.
+    /// Sleeps up to `most` milliseconds.
     fn pass(&mut self, most: u64) {
         std::thread::sleep(Duration::from_millis(self.dice.below(most)));
     }
@@ -97,7 +96,7 @@ impl Mix {
         assert!(outcome.is_ok(), "{outcome:?}{}\n{}", self.story, self.world.log());
     }
 
-    /// Asks for what nobody touches: it is there, and found, whatever else goes on.
+    /// Searches an untouched file: it must be listed and found in every state of the daemon.
     fn ask(&mut self, when: &str) {
         self.caller.status();
         let known = self.caller.files();
@@ -114,7 +113,7 @@ impl Mix {
         self.workshop.search(&self.caller, number, &format!("{when}{}", self.story));
     }
 
-    /// Does one thing with the daemon.
+    /// Performs one daemon action.
     fn act(&mut self) {
         match self.dice.below(100) {
             0..15 => self.kill_at_work(),
@@ -129,7 +128,7 @@ impl Mix {
         }
     }
 
-    /// Kills the daemon at some moment while files change.
+    /// Kills the daemon while files change.
     fn kill_at_work(&mut self) {
         self.tell("kill -9 while files change");
         let (wait, operations) = (self.dice.below(500), self.dice.within(5..30));
@@ -149,7 +148,7 @@ impl Mix {
         self.come_back();
     }
 
-    /// Kills the daemon while somebody waits for all that has changed.
+    /// Kills the daemon during a sync.
     fn kill_in_sync(&mut self) {
         self.tell("kill -9 in a sync");
         let (operations, caller) = (self.dice.below(40), Caller::new(&self.world));
@@ -162,7 +161,7 @@ impl Mix {
         self.come_back();
     }
 
-    /// Kills the daemon while it reads everything again, or what has changed, or brings the table in order after that.
+    /// Kills the daemon during a full or partial reindex, or during the maintenance after it.
     fn kill_in_job(&mut self) {
         self.tell("kill -9 in a job");
         let kind = ["--full", "--ocr=auto", "--metadata-only"][self.dice.index(3)];
@@ -193,7 +192,7 @@ impl Mix {
         self.come_back();
     }
 
-    /// Starts the daemon, mostly after the folder has changed behind its back.
+    /// Starts the daemon, mostly after offline changes to the folder.
     fn come_back(&mut self) {
         let operations = if self.dice.below(3) > 0 { self.dice.below(25) } else { 0 };
         (0..operations).for_each(|_| self.change());
@@ -202,7 +201,7 @@ impl Mix {
         self.ask("right after a start");
     }
 
-    /// A pause outlives whatever happens to the daemon.
+    /// Pauses indexing. A pause survives any restart.
     fn pause(&mut self) {
         self.tell("pause");
         self.world.ok(&["pause"]);
@@ -218,14 +217,14 @@ impl Mix {
         }
     }
 
-    /// Has everything read again and the table brought in order.
+    /// Reindexes everything, with table maintenance.
     fn reindex(&mut self) {
         self.resume();
         self.tell("index --full");
         self.world.ok(&["index", "--full", &self.root]);
     }
 
-    /// Takes the folder out of the index, maybe dies of it, and puts it in again.
+    /// Removes the root, sometimes kills the daemon, and adds the root again.
     fn forget(&mut self) {
         self.resume();
         self.tell("root removed and added");
@@ -241,7 +240,7 @@ impl Mix {
         self.world.ok(&["index", &self.root]);
     }
 
-    /// Leaves some files out by a rule, or none any more.
+    /// Writes ignore rules for some files, or none.
     fn change_rules(&mut self) {
         self.tell("other rules");
         let names = (0..self.dice.below(8)).map(|_| format!("f{}.md", self.dice.below(80))).collect();
@@ -250,7 +249,7 @@ impl Mix {
         std::fs::write(self.workshop.root.join(RULES), rules).unwrap();
     }
 
-    /// Compares disk and index, in everything.
+    /// Compares the complete index with the disk.
     fn compare(&mut self, at: &str) {
         self.resume();
         self.sync();
@@ -264,8 +263,8 @@ impl Mix {
         self.story.clear();
     }
 
-    /// More than half of a folder that is gone at a start is kept until somebody says that it is gone. What is there is in the
-    /// index nevertheless.
+    /// When more than half of a folder is missing at a start, its entries stay until the user confirms the losses. Existing
+    /// files are indexed nevertheless.
     fn confirm_losses(&mut self) {
         let is_held = self.caller.status().roots.iter().any(|it| it.problem.contains("more than half"));
         if is_held {
@@ -278,7 +277,7 @@ impl Mix {
     }
 }
 
-/// Mixes so many rounds; gives how often what was done.
+/// Runs `rounds` rounds. Returns the count of each action.
 fn mix(seed: u64, rounds: u64) -> BTreeMap<&'static str, u64> {
     let mut mix = Mix::new(seed);
     for round in 0..rounds {
@@ -289,7 +288,7 @@ fn mix(seed: u64, rounds: u64) -> BTreeMap<&'static str, u64> {
         mix.work(ROUND / (ACTS + 1));
         mix.compare(&format!("seed {seed}, round {round}"));
     }
-    // What one daemon had is what the next one has.
+    // A restarted daemon has the same state.
     assert!(mix.world.terminate(), "{}", mix.world.log());
     mix.world.spawn();
     mix.caller = Caller::new(&mix.world);
@@ -306,11 +305,11 @@ fn report(seed: u64, counts: &BTreeMap<&'static str, u64>) {
 }
 
 #[test]
-fn after_operations_kills_and_restarts_in_any_order_a_sync_brings_the_index_to_what_is_on_disk() {
+fn sync_matches_disk_after_random_operations_and_kills() {
     report(11, &mix(11, 5));
 }
 
-/// `VIC_TORTURE_SEEDS` seeds, from `VIC_TORTURE_SEED` on, of `VIC_TORTURE_OPERATIONS` operations each, and more in between.
+/// Runs `VIC_TORTURE_SEEDS` seeds from `VIC_TORTURE_SEED` on, `VIC_TORTURE_OPERATIONS` operations each, plus daemon actions.
 #[test]
 #[ignore = "takes hours: see `make torture`"]
 fn torture_daemon_mix() {

@@ -1,4 +1,4 @@
-//! Damaged, foreign and future data: named or set aside, never deleted, and what is missing is read again.
+//! Damaged, foreign and newer data is reported or set aside, never deleted; missing data is indexed again.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use crate::means;
 
 const FILES: usize = 5;
 
-/// A daemon that was killed after it had indexed some files, so that everything lies as a crash leaves it.
+/// A killed daemon with some indexed files: the data directory is as a crash leaves it.
 pub(crate) fn origin() -> World {
     let mut world = World::new().start();
     for number in 0..FILES {
@@ -21,14 +21,14 @@ pub(crate) fn origin() -> World {
     world
 }
 
-/// Another world with a copy of the data of the first one. Its roots are those of the first.
+/// Another world with a copy of the data of `origin`. Its roots are those of `origin`.
 pub(crate) fn copy_of(origin: &World) -> World {
     let world = World::new();
     assert!(Command::new("cp").args(["-a", "--"]).args([origin.data(), world.data()]).status().unwrap().success());
     world
 }
 
-/// Everything that is in the index after the start.
+/// Waits until every file is indexed after the start, and searches each.
 pub(crate) fn check_all_is_read(world: &World, what: &str) {
     world.until(&format!("all is there again after {what}"), Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
@@ -41,10 +41,10 @@ pub(crate) fn check_all_is_read(world: &World, what: &str) {
     }
 }
 
-/// More than a log has that is written on.
+/// Larger than the size at which a log is rotated.
 const LARGE_LOG_BYTES: u64 = 17 << 20;
 
-/// Starts the daemon, which must refuse; gives what it says.
+/// Starts the daemon, which must refuse. Returns its exit code and stderr.
 pub(crate) fn refusal(world: &World) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
@@ -57,12 +57,12 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Files of the table whose path holds that, oldest first.
+/// Returns the table files with `part` in their path, oldest first.
 pub(crate) fn table_files(data: &Path, part: &str) -> Vec<PathBuf> {
     files_below(&data.join("index")).into_iter().filter(|it| it.to_string_lossy().contains(part)).collect()
 }
 
-/// What is done to which files of a data directory.
+/// Damages files of a data directory.
 type Damage = fn(&Path);
 
 fn overwrite(path: PathBuf, content: impl AsRef<[u8]>) {
@@ -73,7 +73,7 @@ fn garbage(path: PathBuf) {
     overwrite(path, "this is garbage, whatever it was before. ".repeat(400));
 }
 
-/// Its log as well: what is whole there would take the place of what is not.
+/// Damages the write-ahead log too: otherwise its intact content replaces the damaged pages.
 fn garbage_database(data: &Path, name: &str) {
     garbage(data.join(name));
     let log = data.join(format!("{name}-wal"));
@@ -91,8 +91,8 @@ pub(crate) fn newest_manifest(data: &Path) -> PathBuf {
     table_files(data, ".manifest").pop().unwrap()
 }
 
-/// Damage that a start repairs, and the word by which `vic status` or the log tells of it; empty where nothing is lost
-/// that anybody would miss.
+/// Damage that a start repairs, with the text that `vic status` or the log contains. The text is empty if nothing of value
+/// is lost.
 const REPAIRED: [(&str, &str, Damage); 20] = [
     ("an empty manifest", "index was damaged", |data| overwrite(newest_manifest(data), "")),
     ("a manifest of 8 bytes", "index was damaged", |data| overwrite(newest_manifest(data), "12345678")),
@@ -129,13 +129,13 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
 ];
 
 #[test]
-fn of_damage_that_comes_while_the_daemon_runs_the_status_names_the_cure_and_a_start_heals_it() {
+fn runtime_damage_is_reported_and_repaired_on_restart() {
     let mut world = World::new().start();
     (0..FILES).for_each(|it| drop(world.write(&format!("{it}.md"), format!("The word is heron{it}.\n"))));
     world.index();
     table_files(&world.data(), ".lance/data/").into_iter().for_each(|it| overwrite(it, ""));
     world.write("0.md", "Changed since: the word is heron0.\n");
-    world.until("the status tells of it", Duration::from_secs(30), |it| {
+    world.until("the status reports it", Duration::from_secs(30), |it| {
         let status = it.ok(&["status"]);
         status.contains("cannot index what changed") && status.contains("start the daemon again")
     });
@@ -145,14 +145,14 @@ fn of_damage_that_comes_while_the_daemon_runs_the_status_names_the_cure_and_a_st
 }
 
 #[test]
-fn while_the_index_cannot_be_looked_at_the_status_tells_why_and_all_else() {
+fn unreadable_index_is_reported_in_status_with_all_else() {
     let world = World::new().start();
     world.write("heron.md", "The word is heron.\n");
     world.index();
     let versions = newest_manifest(&world.data()).parent().unwrap().to_owned();
     let aside = versions.with_extension("aside");
     std::fs::rename(&versions, &aside).unwrap();
-    // It leads to itself: who is nobody's super-user would be refused.
+    // A symlink loop, because missing permissions do not stop root.
     std::os::unix::fs::symlink(&versions, &versions).unwrap();
     let status = world.json(&["status"]);
     assert!(status["degraded"].to_string().contains("cannot read the index"), "{status}");
@@ -163,14 +163,14 @@ fn while_the_index_cannot_be_looked_at_the_status_tells_why_and_all_else() {
 }
 
 #[test]
-fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
+fn damage_is_set_aside_reported_and_reindexed() {
     let origin = origin();
     let own = snapshot(&origin.files());
     for (what, told, damage) in REPAIRED {
         let mut world = copy_of(&origin);
         damage(&world.data());
         let damaged = newly_written(&origin.data(), &world.data());
-        // But for the note of which version is the last.
+        // Except for the note of the last version.
         let mut of_tables = table_files(&world.data(), ".lance/");
         of_tables.retain(|it| it.extension().is_none_or(|it| it != "json"));
         let of_tables = contents(&of_tables);
@@ -181,7 +181,7 @@ fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
         let kept = contents(&files_below(&world.data()));
         assert!(damaged.iter().all(|it| kept.contains(it)), "{what}: something that was damaged is gone");
         assert!(of_tables.iter().all(|it| kept.contains(it)), "{what}: a file of a table is gone, damaged or not");
-        // The next start has nothing to tell.
+        // The next start reports nothing.
         assert!(world.terminate(), "{what}\n{}", world.log());
         world.spawn();
         check_all_is_read(&world, what);
@@ -192,7 +192,7 @@ fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
 }
 
 #[test]
-fn vectors_that_the_disk_gives_back_otherwise_are_told_and_made_anew() {
+fn corrupt_vectors_are_reported_and_rebuilt() {
     let origin = origin();
     let mut world = copy_of(&origin);
     for path in table_files(&world.data(), ".lance/data/") {
@@ -219,7 +219,7 @@ fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|it| std::fs::read(it).unwrap()).collect()
 }
 
-/// Contents that are in the second folder only and that nothing goes on writing to.
+/// Returns the contents that exist only in `after`, except files that are still being written.
 fn newly_written(before: &Path, after: &Path) -> Vec<Vec<u8>> {
     let before = contents(&files_below(before));
     let after = files_below(after).into_iter().filter(|it| {
@@ -230,7 +230,7 @@ fn newly_written(before: &Path, after: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_directory_of_a_newer_vic_or_of_something_else_is_refused_before_anything_is_written() {
+fn newer_or_foreign_directory_is_refused_unmodified() {
     let newer = copy_of(&origin());
     overwrite(newer.data().join("format"), "vic data directory, format 999\n");
     let unclear = copy_of(&newer);
@@ -238,7 +238,7 @@ fn a_directory_of_a_newer_vic_or_of_something_else_is_refused_before_anything_is
     let foreign = World::new();
     std::fs::create_dir(foreign.data()).unwrap();
     overwrite(foreign.data().join("holiday.jpg"), "a picture");
-    // So large a log is begun anew by whoever starts a daemon.
+    // A start rotates a log of this size.
     std::fs::File::create(newer.data().join("vicd.log")).unwrap().set_len(LARGE_LOG_BYTES).unwrap();
     let folder = newer.files().display().to_string();
     let commands: [&[&str]; 5] = [
@@ -265,7 +265,7 @@ fn a_directory_of_a_newer_vic_or_of_something_else_is_refused_before_anything_is
 pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> =
         files_below(folder).into_iter().map(|it| (it.clone(), std::fs::read(it).unwrap())).collect();
-    // What SQLite keeps beside a database goes when the database is closed in order, the address of a dead daemon at a start.
+    // SQLite removes its side files on a clean close; the address of a dead daemon goes at a start.
     let matters = |path: &Path| {
         !["vicd.log", "vicd.lock", "/listen", "-wal", "-shm"].iter().any(|end| path.to_string_lossy().ends_with(end))
     };
@@ -275,7 +275,7 @@ pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn what_may_not_be_read_is_the_same_error_at_every_start_and_is_not_replaced() {
+fn unreadable_data_fails_every_start_and_is_not_replaced() {
     let origin = origin();
     for (what, locked) in [("the table", "index"), ("the catalog", "catalog.sqlite")] {
         let world = copy_of(&origin);
@@ -313,7 +313,7 @@ fn what_may_not_be_read_is_the_same_error_at_every_start_and_is_not_replaced() {
     }
 }
 
-/// Takes all rights to a path away; gives what has to stand before a program that is to feel it, or None when nothing can.
+/// Removes all permissions of a path. Returns the command prefix under which they are enforced, or None if none can.
 fn as_nobody(world: &World, path: &Path) -> Option<Vec<String>> {
     use std::os::unix::fs::PermissionsExt;
     let forbid =
@@ -339,7 +339,7 @@ fn allow(path: &Path) {
 }
 
 #[test]
-fn the_doctor_finds_what_is_wrong_mends_it_and_says_so() {
+fn doctor_finds_and_fixes_each_damage() {
     let origin = origin();
     let all_well = copy_of(&origin);
     let checks = |world: &World, arguments: &[&str]| {
@@ -378,7 +378,7 @@ fn the_doctor_finds_what_is_wrong_mends_it_and_says_so() {
         let before = snapshot(&world.data()).len();
         let (code, found) = checks(&world, &[]);
         assert_eq!((code, health(&found, name)), (10, "problem"), "{name}");
-        assert!(snapshot(&world.data()).len() >= before, "{name}: a look deletes nothing");
+        assert!(snapshot(&world.data()).len() >= before, "{name}: a check deletes nothing");
         let (_, found) = checks(&world, &["--fix"]);
         assert!(found.iter().any(|it| it.0 == name && it.1 == "fixed"), "{name}: {found:?}");
         let (_, found) = checks(&world, &[]);

@@ -1,4 +1,4 @@
-//! What vic is made of.
+//! The dependencies of vic.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ fn read(file: &str) -> Table {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().parse().unwrap()
 }
 
-/// A text of a table.
+/// Returns a string field of a table.
 fn text<'a>(it: &'a Value, name: &str) -> &'a str {
     it[name].as_str().unwrap()
 }
 
-/// The packages of a lock file that a list of denied ones speaks of.
+/// Returns the packages of a lock file that the deny list matches.
 fn denied<'a>(lock: &'a Table, list: &Table) -> Vec<(&'a str, Version)> {
     let packages = lock["package"].as_array().unwrap().iter();
     let packages = packages.map(|it| (text(it, "name"), text(it, "version").parse::<Version>().unwrap()));
@@ -31,10 +31,10 @@ fn denied<'a>(lock: &'a Table, list: &Table) -> Vec<(&'a str, Version)> {
 }
 
 #[test]
-fn no_dependency_is_of_a_version_that_is_denied() {
+fn locked_dependencies_are_not_denied() {
     let list = read("deny.toml");
     assert_eq!(denied(&read("Cargo.lock"), &list), []);
-    // The two that were found in what vic was first made of.
+    // Control: two vulnerable versions from early lock files.
     let old = "[[package]]\nname = 'rmcp'\nversion = '1.3.0'\n[[package]]\nname = 'lopdf'\nversion = '0.41.0'"
         .parse()
         .unwrap();
@@ -42,7 +42,7 @@ fn no_dependency_is_of_a_version_that_is_denied() {
 }
 
 #[test]
-fn every_exception_has_a_date_and_a_reason() {
+fn advisory_exceptions_have_date_and_reason() {
     let list = read("deny.toml");
     let form = Regex::new(r"^20\d\d-\d\d-\d\d: \S.{20,}").unwrap();
     for it in list["advisories"]["ignore"].as_array().unwrap() {

@@ -1,36 +1,36 @@
-//! A disk that is built anew from the system calls of a run, as it may be found after the power went at any moment: with
-//! what was synced, and with any part of what was not.
+//! Rebuilds possible disk states after a power loss from the system calls of a run: all synced data, and any part of the
+//! unsynced data.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::torture::Dice;
 
-/// Calls that are written down, with all bytes.
+/// Recorded calls, with all bytes.
 const CALLS: &str = "trace=openat,open,creat,write,pwrite64,writev,pwritev,lseek,ftruncate,fallocate,copy_file_range,\
     fsync,fdatasync,syncfs,sync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close";
 
-/// What to put before a program so that a disk can be built from its traces, a file for each thread.
+/// Returns the command prefix that records a program in a form that [`Disk`] can read, one file per thread.
 pub(crate) fn launcher(prefix: &Path) -> Vec<String> {
     let prefix = prefix.to_str().unwrap();
     let strace = ["strace", "-D", "-ff", "-q", "-y", "-ttt", "-xx", "-s", "100000000", "--seccomp-bpf"];
     strace.iter().copied().chain(["-e", CALLS, "-o", prefix]).map(String::from).collect()
 }
 
-/// Which part of what was not synced is there after the power has gone.
+/// The part of the unsynced data that survives a power loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// Nothing of it.
+    /// Nothing survives.
     All,
-    /// Every name and every length, but none of the bytes: zeros.
+    /// Every name and length survives, but no bytes: zeros.
     Bytes,
-    /// Every deletion, but neither new names nor bytes.
+    /// Every deletion survives, but neither new names nor bytes.
     AllButDeletions,
-    /// Of each folder and of each file as much as the dice say.
+    /// A random prefix of the changes of each folder and file survives.
     Some,
 }
 
-/// Everything that was done to a folder, in order.
+/// All operations on a folder, in order.
 pub(crate) struct Disk {
     folder: PathBuf,
     events: Vec<Event>,
@@ -66,7 +66,7 @@ impl Disk {
                 Some((at * 1_000, call.to_owned()))
             }));
         }
-        // Of one thread they are in order already.
+        // The calls of one thread are already in order.
         lines.sort_by_key(|it| it.0);
         let mut reader = Reader { folder: folder.to_owned(), places: HashMap::new(), events: Vec::new() };
         for (at_ns, call) in lines {
@@ -75,18 +75,18 @@ impl Disk {
         Disk { folder: folder.to_owned(), events: reader.events }
     }
 
-    /// Moments after which something may be lost that was not before, or the other way round.
+    /// Returns the moments after which the set of data that can be lost differs from the one before.
     pub(crate) fn moments(&self) -> Vec<usize> {
         let counts = |it: &Event| !matches!(it.what, What::Write(..));
         (1..self.events.len()).filter(|it| counts(&self.events[it - 1]) || counts(&self.events[*it])).collect()
     }
 
-    /// When that moment was.
+    /// Returns the time of a moment.
     pub(crate) fn time_of(&self, moment: usize) -> u64 {
         self.events[moment].at_ns
     }
 
-    /// Says what happened last before that moment.
+    /// Describes the last event before a moment.
     pub(crate) fn describe(&self, moment: usize) -> String {
         let shown = |path: &Path| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
         match &self.events[moment - 1].what {
@@ -102,7 +102,7 @@ impl Disk {
         }
     }
 
-    /// Builds the folder, at `to`, as the power may have left it after the first so many events.
+    /// Builds in `to` the folder that a power loss after this moment may leave.
     pub(crate) fn image(&self, moment: usize, loss: Loss, dice: &mut Dice, to: &Path) {
         let mut state = State::new(&self.folder);
         self.events[..moment].iter().for_each(|it| state.apply(&it.what));
@@ -113,8 +113,8 @@ impl Disk {
 /// Turns calls into events.
 struct Reader {
     folder: PathBuf,
-    /// Where the next byte goes, by descriptor and file. None at the end, whatever is there. By the file, too: a call that
-    /// opens one is written down when it begins, and may get the number of a descriptor that is still in use then.
+    /// The write offset by descriptor and file; None means append. Keyed by file too: a call that opens a file is
+    /// recorded when it begins, and may return the number of a descriptor that is still in use at that point.
     places: HashMap<(u32, PathBuf), Option<u64>>,
     events: Vec<Event>,
 }
@@ -172,13 +172,13 @@ impl Reader {
             "write" | "writev" | "pwrite64" | "pwritev" => {
                 let mut bytes: Vec<u8> = quoted(arguments).into_iter().flatten().collect();
                 bytes.truncate(result as usize);
-                assert_eq!(bytes.len() as i64, result, "{call} is not whole in the trace");
+                assert_eq!(bytes.len() as i64, result, "{call} is truncated in the trace");
                 let at =
                     if call.starts_with('p') { Some(last()) } else { self.advance(descriptor, &path, result as u64) };
                 vec![What::Write(path, at.unwrap_or(u64::MAX), bytes)]
             }
             "close" => Vec::new(),
-            other => panic!("a call that nobody follows: {other}({rest}"),
+            other => panic!("an unsupported call: {other}({rest}"),
         }
     }
 
@@ -190,10 +190,10 @@ impl Reader {
     }
 }
 
-/// The file system in the middle of a run.
+/// The state of the file system in the middle of a run.
 struct State<'a> {
     files: Vec<File<'a>>,
-    /// What each path is at this moment; None is a folder.
+    /// The file of each path at this moment; None is a folder.
     names: BTreeMap<PathBuf, Option<usize>>,
     folders: BTreeMap<PathBuf, Folder>,
 }
@@ -202,7 +202,7 @@ struct State<'a> {
 struct File<'a> {
     changes: Vec<Change<'a>>,
     synced: usize,
-    /// After all changes.
+    /// The length after all changes.
     length: u64,
 }
 
@@ -217,7 +217,7 @@ struct Folder {
     synced: usize,
 }
 
-/// A change of a folder: names that go, names that come. Both at once for a rename within it.
+/// A change of a folder: a name removed, a name added, or both for a rename within it.
 #[derive(Clone)]
 struct Entry {
     gone: Option<PathBuf>,
@@ -297,7 +297,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// None for a file that has no name any more.
+    /// Returns None for a file without a name.
     fn file(&mut self, path: &Path) -> Option<&mut File<'a>> {
         let file = self.names.get(path).copied().flatten()?;
         Some(&mut self.files[file])
@@ -314,7 +314,7 @@ impl<'a> State<'a> {
             }
         }
         std::fs::create_dir_all(to).unwrap();
-        // Folders come before what is in them. What lies in a folder whose name was lost is lost with it.
+        // Folders precede their contents. The contents of a lost folder are lost with it.
         for (path, entry) in names {
             let path = to.join(path.strip_prefix(folder).unwrap());
             let is_reachable = path.parent().is_some_and(Path::is_dir);
@@ -329,7 +329,7 @@ impl<'a> State<'a> {
 }
 
 impl Folder {
-    /// How many of the changes that were not synced are there.
+    /// Returns the number of unsynced changes that survive.
     fn kept(&self, loss: Loss, dice: &mut Dice) -> usize {
         let unsynced = self.changes.len() - self.synced;
         match loss {
@@ -381,14 +381,14 @@ impl File<'_> {
     }
 }
 
-/// The number and the path of the descriptor that a call begins with.
+/// Returns the number and the path of the descriptor in the first argument.
 fn descriptor(arguments: &str) -> Option<(u32, PathBuf)> {
     let (number, rest) = arguments.split_once('<')?;
     let (path, _) = rest.split_once('>')?;
     Some((number.parse().ok()?, path_of(decode(path)?)))
 }
 
-/// Paths among the arguments; a relative one is joined to the folder that its descriptor stands for.
+/// Returns the paths among the arguments. A relative path is joined to the folder of its descriptor.
 fn paths(arguments: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut parts = arguments.split('"');
@@ -404,7 +404,7 @@ fn quoted(arguments: &str) -> Vec<Vec<u8>> {
     arguments.split('"').skip(1).step_by(2).filter_map(decode).collect()
 }
 
-/// `\x61\x62` to `ab`; None for anything else.
+/// Decodes `\x61\x62` to `ab`. Returns None for anything else.
 fn decode(text: &str) -> Option<Vec<u8>> {
     text.split("\\x").skip(1).map(|it| u8::from_str_radix(it, 16).ok()).collect()
 }
@@ -415,7 +415,7 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
 }
 
 #[test]
-fn a_disk_keeps_what_was_synced_and_as_much_of_the_rest_as_the_loss_says() {
+fn disk_image_keeps_synced_data_and_part_of_the_rest() {
     let folder = PathBuf::from("/d");
     let (temporary, place) = (folder.join("a#1"), folder.join("a"));
     let what = vec![

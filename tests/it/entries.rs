@@ -1,4 +1,4 @@
-//! What lies in a folder besides ordinary files with ordinary names and dates.
+//! Special files, odd file names and odd dates.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::means;
 use crate::watching::{NOTICED, SOON, hash, on_disk, world};
 
 #[test]
-fn a8_links_are_never_followed_and_a_hard_link_is_a_file_of_the_root() {
+fn a8_symlinks_are_not_followed_and_hard_links_are_indexed() {
     let (world, caller) = world(&["real.md", "d/inner.md"]);
     let outside = world.files().with_file_name("outside.md");
     fs::write(&outside, "Outside: a secret called zinnia.").unwrap();
@@ -32,11 +32,11 @@ fn a8_links_are_never_followed_and_a_hard_link_is_a_file_of_the_root() {
     assert_eq!((files.len(), caller.hits("\"zinnia\"").len()), (6, 0));
     fs::hard_link(&outside, path("hard.md")).unwrap();
     caller.sync();
-    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "whoever links a file into the root means it");
+    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "a hard link in the root is indexed");
 }
 
 #[test]
-fn a10_what_is_no_ordinary_file_is_known_by_name_and_holds_nothing_up() {
+fn a10_special_files_are_listed_and_block_nothing() {
     let (world, caller) = world(&["a.md"]);
     let path = |name: &str| world.files().join(name);
     assert!(Command::new("mkfifo").arg(path("pipe.md")).status().unwrap().success());
@@ -53,17 +53,17 @@ fn a10_what_is_no_ordinary_file_is_known_by_name_and_holds_nothing_up() {
 }
 
 #[test]
-fn a10_a_device_in_the_place_of_a_file_is_passed_over() {
+fn a10_device_in_place_of_file_is_skipped() {
     let mut world = World::new();
     let (place, script) = (world.write("endless.md", ""), "mount --bind /dev/zero \"$0\" && exec \"$@\"");
     let words = ["-rm", "sh", "-c", script, place.to_str().unwrap()];
     if !means::can_unshare(&words) {
         return;
     }
-    // A namespace for each: the daemon's is the one that counts.
+    // Each command has its own namespace. Only the daemon's counts.
     world.begin(&[&["unshare"], &words[..]].concat().iter().map(|it| it.to_string()).collect::<Vec<_>>());
     world.write("b.md", "Beside it: columbine.");
-    // Before that a command would start a daemon of its own, outside.
+    // Earlier, a command would start a daemon of its own outside the namespace.
     world.until("the daemon answers", Duration::from_secs(60), |it| it.data().join("listen").exists());
     world.index();
     let caller = Caller::new(&world);
@@ -72,7 +72,7 @@ fn a10_a_device_in_the_place_of_a_file_is_passed_over() {
 }
 
 #[test]
-fn a11_odd_names_are_indexed_and_none_is_taken_for_another() {
+fn a11_odd_names_are_indexed_and_distinguished() {
     use std::os::unix::ffi::OsStrExt;
     let (world, caller) = world(&["a.md"]);
     let long = format!("{}.md", "l".repeat(252));
@@ -104,7 +104,7 @@ fn a11_odd_names_are_indexed_and_none_is_taken_for_another() {
 }
 
 #[test]
-fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
+fn a13_past_and_future_dates_hide_no_file() {
     let (world, caller) = world(&["a.md", "b.md", "c.md"]);
     let before = caller.files();
     let year = Duration::from_secs(365 * 24 * 3_600);
@@ -115,7 +115,7 @@ fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
     fs::rename(&outside, world.files().join("old.md")).unwrap();
     let future = world.write("future.md", "Dated far ahead: larkspur.");
     date(&future, SystemTime::UNIX_EPOCH + 131 * year);
-    // A clock that went back a year.
+    // Simulates a clock that went back a year.
     date(&world.files().join("b.md"), SystemTime::now() - year);
     caller.sync();
     assert_eq!((&*caller.hits("speedwell")[0].path, &*caller.hits("larkspur")[0].path), ("old.md", "future.md"));
@@ -131,7 +131,7 @@ fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
 }
 
 #[test]
-fn a13_new_content_under_the_same_size_and_times_is_found_by_reading_every_file_again() {
+fn a13_verification_finds_change_with_same_size_and_times() {
     let (mut world, caller) = world(&["a.md", "b.md"]);
     drop(caller);
     assert!(world.terminate());
@@ -145,14 +145,14 @@ fn a13_new_content_under_the_same_size_and_times_is_found_by_reading_every_file_
 }
 
 #[test]
-fn a13_reading_every_file_again_goes_on_after_a_restart_where_it_was() {
+fn a13_verification_resumes_after_restart() {
     let (mut world, caller) = world(&["a.md", "b.md"]);
     drop(caller);
     assert!(world.terminate());
     let (first, second) = (replace_unseen(&world, "a.md"), replace_unseen(&world, "b.md"));
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     let come_to: i64 = catalog.query_row("SELECT min(id) FROM files", [], |row| row.get(0)).unwrap();
-    // A round began a day ago, and had come to the first of both.
+    // A verification round began a day ago, and has reached the first of the two files.
     for (key, value) in [("verified_ms", "1".to_string()), ("verified_up_to", come_to.to_string())] {
         catalog.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", (key, value)).unwrap();
     }
@@ -161,10 +161,10 @@ fn a13_reading_every_file_again_goes_on_after_a_restart_where_it_was() {
     let caller = Caller::new(&world);
     assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("b.md")].hash == hash(&second)));
     caller.sync();
-    assert_ne!(caller.files()[Path::new("a.md")].hash, hash(&first), "its turn is the next round");
+    assert_ne!(caller.files()[Path::new("a.md")].hash, hash(&first), "the first file is checked in the next round");
 }
 
-/// Writes another text of the same length into a file, of which nothing but the text tells; returns that.
+/// Replaces the text of a file by one of the same length, with unchanged metadata. Returns the text.
 fn replace_unseen(world: &World, name: &str) -> String {
     let path = world.files().join(name);
     let modified = path.metadata().unwrap().modified().unwrap();
@@ -176,7 +176,7 @@ fn replace_unseen(world: &World, name: &str) -> String {
     text
 }
 
-/// Makes the catalog believe that it knows the file as it is now, as where the disk keeps no times of its own.
+/// Sets the status change time in the catalog to the file's, as on a disk that does not keep such times.
 fn forget_status_change(world: &World, path: &Path) {
     use std::os::unix::fs::MetadataExt;
     let metadata = path.metadata().unwrap();

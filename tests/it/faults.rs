@@ -1,12 +1,12 @@
-//! A disk that fails hurts nothing but writes: whichever call that writes is refused, once or from then on, as by a full
-//! disk (`ENOSPC`) or by a broken one (`EIO`), the daemon lives, answers, and has everything once the disk is well again.
+//! A failing disk affects only writes. Any writing call may fail, once or persistently, as on a full disk (`ENOSPC`) or a
+//! broken one (`EIO`): the daemon survives, answers, and indexes everything once the disk works again.
 //!
-//! The calls are refused by `strace`, which counts them thread by thread: the first `fsync` of every thread fails, or the
-//! second. Either the daemon is started behind it, or it is attached to a daemon that is at work: a start makes more calls
-//! than the work after it, and may be refused at the first of them.
+//! `strace` injects the failures and counts calls per thread: the first `fsync` of every thread fails, or the second. The
+//! daemon is either started under `strace`, or `strace` is attached to a running daemon: a start makes more calls than the
+//! work after it, and may fail at the first of them.
 //!
-//! Only `write` wakes threads, answers questions and writes the log as well. That one is refused from within, by what is
-//! loaded into the daemon (`faults.c`): where it goes to a file of the data directory, counted for the whole daemon.
+//! `write` also wakes threads, answers requests and writes the log. Its failures come from a preloaded library (`faults.c`),
+//! limited to files of the data directory and counted for the whole daemon.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,11 +22,11 @@ use crate::means;
 use crate::oracle::Oracle;
 use crate::torture::{Dice, figure, size};
 
-/// What is refused from within.
+/// The call that the preloaded library fails.
 const WRITE: &str = "write";
 
-/// Calls that write, change and keep what is on the disk, as SQLite, the table and vic itself use them. Those that not
-/// every processor has are marked.
+/// Calls that create, change and sync data on disk, as used by SQLite, the table and vic itself. A `?` marks calls that some
+/// processors do not have.
 const FAMILIES: [&str; 9] = [
     WRITE,
     "pwrite64",
@@ -39,46 +39,46 @@ const FAMILIES: [&str; 9] = [
     "mkdirat,?mkdir",
 ];
 
-/// A full disk and a broken one.
+/// The errors of a full disk and a broken disk.
 const ERRORS: [&str; 2] = ["ENOSPC", "EIO"];
 
-/// Files that are there before anything fails.
+/// Number of files before the first failure.
 const FILES: u64 = 40;
 
 /// How long files change while the disk fails.
 const WORK: Duration = Duration::from_millis(400);
 
-/// A daemon on a disk that fails is ready, has refused to start or has ended within this time.
+/// Within this time, a daemon on a failing disk is ready, has refused to start or has ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Questions that are asked while the disk fails.
+/// Number of questions asked while the disk fails.
 const QUESTIONS: usize = 3;
 
-/// What fails, and when.
+/// Which calls fail, and when.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     calls: &'static str,
     error: &'static str,
-    /// Which of the calls of a thread; of [`WRITE`], of all.
+    /// The index of the first failing call: per thread, for [`WRITE`] per process.
     number: u64,
-    /// Whether all that follow fail, too.
+    /// Whether all later calls fail too.
     lasts: bool,
-    /// Whether the daemon is at work already.
+    /// Whether the daemon is already running.
     at_work: bool,
 }
 
-/// What became of the daemon.
+/// What happened to the daemon.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// No call was refused: it made fewer of them.
+    /// No call failed: the daemon made fewer calls.
     Unhurt,
-    /// It was ready, or got ready, and answered.
+    /// The daemon became or stayed ready, and answered.
     Answered,
-    /// It said that it cannot start, and why.
+    /// The daemon refused to start with a reason.
     Refused,
 }
 
-/// Makes what is loaded into a daemon before the C library, of a source beside this one.
+/// Compiles a library to preload into a daemon from a source next to this file.
 pub(crate) fn library(source: &str, to: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(source);
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
@@ -87,7 +87,7 @@ pub(crate) fn library(source: &str, to: &Path) -> PathBuf {
 }
 
 impl Fault {
-    /// What refuses the calls; what it sees goes to a file.
+    /// The command that injects the failures and logs them to `seen`.
     fn strace(&self, seen: &Path) -> Vec<String> {
         let Fault { calls, error, number, .. } = self;
         let on = if self.lasts { "+" } else { "" };
@@ -97,7 +97,7 @@ impl Fault {
         words.map(String::from).to_vec()
     }
 
-    /// What loads into the daemon what refuses its writes while the switch is there.
+    /// The command that preloads the library. Writes fail while the file `switch` exists.
     fn loader(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
         let library = library("faults.c", &seen.with_extension("so"));
         let last = if self.lasts { i64::MAX } else { self.number.cast_signed() };
@@ -114,7 +114,7 @@ impl Fault {
         ]
     }
 
-    /// Lets a daemon run into it. Afterwards the disk is well again, and a daemon runs that has everything.
+    /// Runs a daemon into the fault, then restarts it on a healthy disk and checks that nothing is missing.
     fn check(&self, world: &mut World, oracle: &mut Oracle) -> Outcome {
         let place = tempfile::tempdir().unwrap();
         let seen = place.path().join("seen");
@@ -122,7 +122,7 @@ impl Fault {
         let tracer = self.begin(world, &seen);
         let outcome = if self.at_work || gets_ready(world, begun, self) {
             change_for(oracle, world, WORK);
-            // Each job ends with upkeep. This one may fail.
+            // Each job ends with maintenance. This job may fail.
             within(world, 20, &["index", world.files().to_str().unwrap()]);
             check_answers(world, oracle, self);
             self.end(world, oracle, &seen);
@@ -135,13 +135,13 @@ impl Fault {
         let refused = std::fs::read_to_string(&seen).is_ok_and(|it| it.contains("(INJECTED)"));
         check_after_death(world, oracle, &format!("{self:?}"));
         check_whole(world, self);
-        // Of all that ran since: the start that followed has to be free of it, too.
+        // Also covers the log of the restart.
         assert!(!world.log()[begun..].contains("panicked"), "{self:?}\n{}", &world.log()[begun..]);
         assert!(refused || outcome == Outcome::Answered, "{self:?}: nothing failed\n{}", &world.log()[begun..]);
         if refused { outcome } else { Outcome::Unhurt }
     }
 
-    /// Starts a daemon behind it, or attaches it to the one that runs.
+    /// Starts a daemon under the fault, or attaches to the running one.
     fn begin(&self, world: &mut World, seen: &Path) -> Option<Tracer> {
         if self.calls == WRITE {
             self.begin_within(world, seen);
@@ -149,15 +149,15 @@ impl Fault {
         }
         let words = self.strace(seen);
         if self.at_work {
-            return Some(Tracer::attach(&words, world.pid()).expect("it could be attached before"));
+            return Some(Tracer::attach(&words, world.pid()).expect("attaching worked before"));
         }
         world.kill();
-        // The tracer steps aside: the daemon stays the child that was started.
+        // `-D` keeps the daemon as the direct child.
         world.begin(&[&words[..1], &["-D".to_owned()], &words[1..]].concat());
         None
     }
 
-    /// Starts a daemon with it inside. Where that is to be at work first, it fails only then.
+    /// Starts a daemon with the library. With `at_work`, failures begin only after the daemon is ready.
     fn begin_within(&self, world: &mut World, seen: &Path) {
         let switch = seen.with_extension("switch");
         let loader = self.loader(&world.data().canonicalize().unwrap(), seen, &switch);
@@ -173,10 +173,10 @@ impl Fault {
         }
     }
 
-    /// Ends the daemon, which lives: by turns it is asked to, and killed.
+    /// Stops the running daemon, alternating between SIGTERM and SIGKILL.
     fn end(&self, world: &mut World, oracle: &mut Oracle, seen: &Path) {
         if let Some(ended) = world.ended() {
-            // The tracer tells signals, too, and who sent them.
+            // The tracer also logs signals and their senders.
             let seen = std::fs::read_to_string(seen).unwrap_or_default();
             let seen: Vec<&str> = seen.lines().filter(|it| it.contains("INJECTED") || it.contains("---")).collect();
             panic!("{self:?}: {ended}, after\n{}\n{}", seen.join("\n"), world.log());
@@ -189,7 +189,7 @@ impl Fault {
                 if let Some(ended) = world.ended() {
                     break ended;
                 }
-                assert!(begun.elapsed() < PATIENCE, "{self:?}: it does not end\n{}", world.log());
+                assert!(begun.elapsed() < PATIENCE, "{self:?}: the daemon does not end\n{}", world.log());
                 std::thread::sleep(Duration::from_millis(20));
             };
             assert!(ended.code().is_some(), "{self:?}: {ended}\n{}", world.log());
@@ -198,11 +198,11 @@ impl Fault {
     }
 }
 
-/// A tracer beside the program that it traces; ends with its last use.
+/// A running tracer, killed on drop.
 struct Tracer(Child);
 
 impl Tracer {
-    /// Attaches it to every thread of a program; None where that is not allowed.
+    /// Attaches to every thread of a process. Returns None if that is not permitted.
     fn attach(words: &[String], pid: u32) -> Option<Tracer> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["-p", &pid.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
@@ -218,7 +218,7 @@ impl Tracer {
         Some(tracer)
     }
 
-    /// Says whether programs that were started here can be traced from beside them.
+    /// Returns whether this process may trace programs that it starts.
     fn is_possible() -> bool {
         let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
         let words = ["strace", "-q", "-o", "/dev/null"].map(String::from);
@@ -238,7 +238,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Says whether all threads of a program are traced.
+/// Returns whether all threads of a process are traced.
 fn is_traced(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     let is_free = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -248,7 +248,7 @@ fn is_traced(pid: u32) -> bool {
     !threads.into_iter().any(is_free)
 }
 
-/// Waits until the daemon is ready or has ended; says whether it is ready. Nobody is asked: to ask may start another.
+/// Waits until the daemon is ready (true) or has ended (false). Runs no command: it could start another daemon.
 fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
     let waits = Instant::now();
     while !world.log()[begun..].contains("vicd is ready") {
@@ -261,13 +261,13 @@ fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
     true
 }
 
-/// Runs `vic` for so many seconds at most.
+/// Runs `vic` with a time limit in seconds.
 fn within(world: &World, seconds: u64, arguments: &[&str]) -> Output {
     let seconds = seconds.to_string();
     world.run("timeout", &[&[&seconds, crate::harness::vic_program()], arguments].concat())
 }
 
-/// What is in the index and was not touched since is found while the disk fails.
+/// Asserts that indexed, unchanged files are found while the disk fails.
 fn check_answers(world: &World, oracle: &mut Oracle, fault: &Fault) {
     oracle.note_acknowledged(world);
     for (path, version) in oracle.present().into_iter().take(QUESTIONS) {
@@ -280,7 +280,7 @@ fn check_answers(world: &World, oracle: &mut Oracle, fault: &Fault) {
     }
 }
 
-/// A daemon that does not start says which place is to blame and what to do about it.
+/// Asserts that a daemon that refuses to start names the path and a remedy.
 fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
     let log = world.log();
     let (said, ended) = (&log[begun..], world.ended().unwrap());
@@ -290,7 +290,7 @@ fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
     world.kill();
 }
 
-/// Every file is accounted for, and the doctor finds nothing to mend.
+/// Asserts that every file is counted and that the doctor finds no problem.
 fn check_whole(world: &World, fault: &Fault) {
     let coverage = &world.json(&["status"])["coverage"];
     let count = |name: &str| coverage[name].as_u64().unwrap();
@@ -303,7 +303,7 @@ fn check_whole(world: &World, fault: &Fault) {
     assert!(wrong.is_empty() && !checks.is_empty(), "{fault:?}: {wrong:?}\n{}", world.log());
 }
 
-/// Lets a daemon run into one fault after the other, and prints what came of it.
+/// Runs a daemon into all faults in turn, and prints the outcomes.
 fn check_all(what: &str, faults: &[Fault], seed: u64) {
     if !means::can_trace() || !means::can_attach(Tracer::is_possible()) {
         return;
@@ -335,8 +335,8 @@ fn check_all(what: &str, faults: &[Fault], seed: u64) {
     check_all_hit(faults, &outcomes);
 }
 
-/// Each kind of call has to have been refused, to a daemon that starts and to one that is at work, wherever its first one was
-/// to be: that one is made whatever happens, and a later one perhaps not.
+/// Asserts that each kind of call failed for a starting and for a running daemon, if its first call was to fail: the first
+/// call always happens, later ones may not.
 fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
     let mut hits = BTreeMap::<(&str, bool), usize>::new();
     for (fault, outcome) in faults.iter().zip(outcomes) {
@@ -353,10 +353,10 @@ fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
 }
 
 #[test]
-fn a_disk_that_fails_at_any_write_hurts_nothing_but_writes() {
+fn disk_failure_at_any_call_affects_only_writes() {
     let seed = size("VIC_TORTURE_SEED", 1);
     let mut dice = Dice::new(seed);
-    // The first six are what the index needs; each fails as on a full disk and as on a broken one, at the first call as well.
+    // The first six are what the index needs. Each fails with both errors, one of them at the first call.
     let mut faults = Vec::new();
     for (place, calls) in FAMILIES[..6].iter().enumerate() {
         for (turn, error) in ERRORS.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What changes on disk shows in the results.
+//! Changes on disk appear in the results.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use crate::harness::World;
 use crate::politeness::at_rest;
 use crate::torture::{Promises, figure, percentile, size};
 
-/// A saved, new, renamed or deleted file shows within this time.
+/// A saved, new, renamed or deleted file is reflected in results within this time.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Between two saves of somebody who saves often.
+/// Pause between two saves of a user who saves often.
 const BETWEEN_SAVES: Duration = Duration::from_millis(150);
 
-/// A daemon that was killed answers again within this time.
+/// A killed daemon answers again within this time.
 const READY: Duration = Duration::from_secs(5);
 
-/// What has not been found by now is not found.
+/// Time limit after which a search counts as failed.
 const GIVEN_UP: Duration = Duration::from_secs(60);
 
 fn jobs_embedded(world: &World) -> u64 {
@@ -27,7 +27,7 @@ fn jobs_embedded(world: &World) -> u64 {
 }
 
 #[test]
-fn a_new_changed_renamed_and_deleted_file_shows_within_two_seconds() {
+fn new_changed_renamed_deleted_files_show_within_two_seconds() {
     let world = World::new().start();
     world.write("old.md", "Something about trains.");
     world.index();
@@ -57,7 +57,7 @@ fn a_new_changed_renamed_and_deleted_file_shows_within_two_seconds() {
 }
 
 #[test]
-fn changes_made_while_the_daemon_was_down_are_found_at_start_and_a_rename_costs_no_embedding() {
+fn offline_changes_are_found_at_start_and_rename_embeds_nothing() {
     let mut world = World::new().start();
     world.write("kept.md", "The observatory opens on Fridays.");
     world.write("gone.md", "The bakery closes on Mondays.");
@@ -75,13 +75,13 @@ fn changes_made_while_the_daemon_was_down_are_found_at_start_and_a_rename_costs_
     });
     assert_eq!(world.paths(&["observatory"])[0], "moved.md");
     assert!(!world.paths(&["bakery mondays"]).contains(&"gone.md".into()));
-    // One chunk each for the first two files, one for the added one, none for the renamed one.
+    // One chunk each for the first two files, one for the added file, none for the renamed file.
     assert!(before <= 3);
     assert_eq!(jobs_embedded(&world), 3);
 }
 
 #[test]
-fn a_root_that_was_away_is_watched_again_when_it_is_back() {
+fn returned_root_is_watched_again() {
     let world = World::new().start();
     world.write("a.md", "The archive of letters.");
     world.index();
@@ -96,7 +96,7 @@ fn a_root_that_was_away_is_watched_again_when_it_is_back() {
 }
 
 #[test]
-fn a_parent_folder_that_becomes_the_root_keeps_the_child_fresh() {
+fn parent_as_root_keeps_child_fresh() {
     let world = World::new().start();
     world.write("child/a.md", "The archive of letters.");
     world.ok(&["index", world.files().join("child").to_str().unwrap()]);
@@ -106,7 +106,7 @@ fn a_parent_folder_that_becomes_the_root_keeps_the_child_fresh() {
 }
 
 #[test]
-fn an_emptied_or_missing_root_loses_nothing() {
+fn empty_or_missing_root_keeps_index() {
     let world = World::new().start();
     world.write("a.md", "The archive of letters.");
     world.index();
@@ -121,7 +121,7 @@ fn an_emptied_or_missing_root_loses_nothing() {
 }
 
 #[test]
-fn a_killed_daemon_loses_nothing_that_it_had_marked() {
+fn killed_daemon_loses_no_committed_file() {
     let mut world = World::new().start();
     for number in 0..3_000 {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log, wind from the west."));
@@ -137,10 +137,10 @@ fn a_killed_daemon_loses_nothing_that_it_had_marked() {
     assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(3_000), Some(3_000)));
 }
 
-/// What a busy machine is granted beyond [`FRESH`]; how long it took is printed.
+/// Extra time beyond [`FRESH`] on a busy machine. The measured time is printed.
 const SLACK: Duration = Duration::from_secs(4);
 
-/// A text of some 200 tokens like no other.
+/// A unique text of about 200 tokens.
 fn long_text(number: usize) -> String {
     let words =
         ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper", "saddle", "cellar"];
@@ -149,13 +149,13 @@ fn long_text(number: usize) -> String {
         + &format!("Entry number {number}.")
 }
 
-/// Fills the folder and starts a job that takes a while.
+/// Fills the folder and starts a long job.
 fn busy(files: usize) -> World {
     let world = World::new().start();
     world.write("old.md", "Something about trains.");
     world.write("gone.md", "The bakery closes on Mondays.");
     world.index();
-    // Written elsewhere: what the watcher sees grow it would bring in before the job.
+    // Written elsewhere: otherwise the watcher indexes the growing folder before the job.
     let aside = world.files().with_file_name("aside");
     std::fs::create_dir(&aside).unwrap();
     for number in 0..files {
@@ -174,7 +174,7 @@ fn runs_a_job(world: &World) -> bool {
 }
 
 #[test]
-fn what_is_saved_while_a_job_runs_overtakes_it() {
+fn saved_file_overtakes_running_job() {
     let world = busy(6_000);
     let check = |what: &str, holds: &dyn Fn(&World) -> bool| {
         let begun = std::time::Instant::now();
@@ -196,7 +196,7 @@ fn what_is_saved_while_a_job_runs_overtakes_it() {
 }
 
 #[test]
-fn files_that_move_or_change_while_a_job_has_them_in_hand_are_indexed_as_they_are() {
+fn files_moved_or_changed_during_job_are_indexed_correctly() {
     let world = busy(1_500);
     std::fs::rename(world.files().join("job"), world.files().join("moved")).unwrap();
     for number in (0..1_500).step_by(10) {
@@ -221,7 +221,7 @@ fn files_that_move_or_change_while_a_job_has_them_in_hand_are_indexed_as_they_ar
 }
 
 #[test]
-fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
+fn new_ignore_rule_hides_file_until_removed() {
     let world = World::new().start();
     world.write("diary.md", "The cellar key hangs behind the barometer.");
     world.write("plain.md", "The observatory opens on Fridays.");
@@ -239,7 +239,7 @@ fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
 }
 
 #[test]
-fn what_an_ignore_file_names_is_in_no_answer_however_much_of_its_root_it_is() {
+fn ignore_rule_for_most_of_root_is_applied() {
     let mut world = World::new().start();
     for number in 0..20 {
         world.write(&format!("archive/{number}.md"), format!("Cellar key {number} hangs behind the barometer."));
@@ -247,11 +247,11 @@ fn what_an_ignore_file_names_is_in_no_answer_however_much_of_its_root_it_is() {
     world.write("plain.md", "The observatory opens on Fridays.");
     world.index();
     assert!(world.terminate());
-    // Nobody sees it come; the walk of the next start obeys it.
+    // The daemon is down when the ignore file appears. The walk of the next start applies it.
     world.write(".vicignore", "archive/\n");
     world.spawn();
     let is_of_it = |path: &String| path.starts_with("archive/");
-    world.until("nothing of it is found any more", GIVEN_UP, |it| {
+    world.until("no file of the ignored folder is found", GIVEN_UP, |it| {
         !it.paths(&["cellar key barometer"]).iter().any(is_of_it)
     });
     assert!(!world.ok(&["grep", "barometer"]).contains("Cellar"));
@@ -264,7 +264,7 @@ fn what_an_ignore_file_names_is_in_no_answer_however_much_of_its_root_it_is() {
 }
 
 #[test]
-fn what_may_not_be_read_any_more_is_in_no_answer_and_comes_back_when_it_may() {
+fn unreadable_file_is_hidden_until_readable() {
     let world = World::new().bound_by_rights().start();
     let diary = world.write("diary.md", "The cellar key hangs behind the barometer.");
     world.write("plain.md", "The observatory opens on Fridays.");
@@ -281,7 +281,7 @@ fn what_may_not_be_read_any_more_is_in_no_answer_and_comes_back_when_it_may() {
 }
 
 #[test]
-fn a_small_job_does_not_wait_for_more_files() {
+fn small_job_commits_without_delay() {
     let world = World::new().start();
     world.write("first.md", "The observatory opens on Fridays.");
     world.index();
@@ -290,11 +290,11 @@ fn a_small_job_does_not_wait_for_more_files() {
         world.write(&format!("{round}.md"), format!("Entry {round} of the harbour log."));
         world.index();
     }
-    // None waits for files that never come, as long as a commit may.
+    // No job waits the maximum commit delay for further files.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 
-/// Saves files one after the other, each with a word of its own; gives how long each took until that word was found.
+/// Saves files one at a time, each with a unique word. Returns the time until each word was found.
 fn save_one_after_the_other(world: &World, caller: &Caller, saves: usize) -> Vec<Duration> {
     let names: Vec<PathBuf> = caller.files().into_keys().collect();
     let save = |(number, name): (usize, &PathBuf)| {
@@ -309,7 +309,7 @@ fn save_one_after_the_other(world: &World, caller: &Caller, saves: usize) -> Vec
     names.iter().cycle().step_by(37).take(saves).enumerate().map(save).collect()
 }
 
-/// Saves among ten thousand files, each looked for until it is found; then a kill, after which the last of them is.
+/// Saves among ten thousand files, each searched until found. Then kills the daemon and searches the last save.
 #[test]
 #[ignore = "minutes; make torture"]
 fn torture_edit_to_searchable() {

@@ -1,4 +1,4 @@
-//! The graph of real files through the real daemon: what it holds, that it follows, and the command line over it.
+//! The graph of real files in a real daemon: its content, its updates, and its command line.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::torture::{Dice, at_most, figure, percentile, size, soon};
 
-/// A lease, two notes that lead to it and to each other, a letter and its answer, code, and a copy.
+/// Files: a lease, two linked notes that refer to it, a letter and its reply, code, and a duplicate.
 fn warehouse() -> World {
     let world = World::new().start();
     world.write("legal/lease.md", "---\nauthor: Oswin Tarrant\n---\n# Lease\n\nThree months of notice.\n");
@@ -28,7 +28,7 @@ fn warehouse() -> World {
     world
 }
 
-/// Names in the rows of a query, cells joined by a blank.
+/// Returns the names in the rows of a query, cells joined by a space.
 fn names(world: &World, axql: &str) -> Vec<String> {
     let answer = world.json(&["graph", "query", axql]);
     let vars: Vec<&str> = answer["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
@@ -39,7 +39,7 @@ fn names(world: &World, axql: &str) -> Vec<String> {
 }
 
 #[test]
-fn files_say_where_they_lead_who_wrote_them_and_what_they_define() {
+fn files_yield_link_author_tag_and_symbol_edges() {
     let world = warehouse();
     for (axql, expected) in [
         (
@@ -58,7 +58,7 @@ fn files_say_where_they_lead_who_wrote_them_and_what_they_define() {
     ] {
         let mut found = names(&world, axql);
         if axql.contains("duplicate_of") {
-            // Which of two copies is the first depends on the order in which they were found.
+            // Which of two duplicates counts as the original depends on the walk order.
             found = found.into_iter().map(|_| "copy-of-winter.md".to_string()).collect();
         }
         assert_eq!(found, expected, "{axql}");
@@ -66,7 +66,7 @@ fn files_say_where_they_lead_who_wrote_them_and_what_they_define() {
 }
 
 #[test]
-fn a_change_is_in_the_graph_within_a_second_and_a_deleted_file_takes_its_edges_with_it() {
+fn graph_follows_new_deleted_and_moved_files() {
     let world = warehouse();
     let leads = "select ?x ?y where ?x -links_to-> ?y, ?y is File, ?x is File, ?y.name = \"lease.md\"";
     assert_eq!(names(&world, leads), ["plan.md lease.md"]);
@@ -88,7 +88,7 @@ fn a_change_is_in_the_graph_within_a_second_and_a_deleted_file_takes_its_edges_w
 }
 
 #[test]
-fn the_edges_of_an_entity_say_where_they_stand_and_what_stands_there() {
+fn entity_edges_carry_evidence_with_citation() {
     let world = warehouse();
     let told = world.json(&["graph", "show", "plan.md"]);
     let edges = told["out"].as_array().unwrap();
@@ -105,7 +105,7 @@ fn the_edges_of_an_entity_say_where_they_stand_and_what_stands_there() {
 }
 
 #[test]
-fn the_graph_is_there_after_a_restart_and_imports_with_it() {
+fn graph_and_imports_survive_restart() {
     let mut world = warehouse();
     let text = world.write(
         "../flows.txt",
@@ -123,7 +123,7 @@ fn the_graph_is_there_after_a_restart_and_imports_with_it() {
 }
 
 #[test]
-fn the_commands_take_in_show_draw_and_hand_out() {
+fn graph_commands_import_show_draw_and_export() {
     let world = World::new().start();
     let json = "{\"nodes\": [{\"id\": 0, \"type\": \"Node\", \"name\": \"a\"}, {\"id\": 1, \"type\": \"Node\", \"name\": \"b\"}], \
                 \"edges\": [{\"source\": 0, \"target\": 1, \"type\": \"rel_0\"}]}";
@@ -160,8 +160,7 @@ fn the_commands_take_in_show_draw_and_hand_out() {
     assert_eq!(world.json(&["graph", "stats"])["nodes"], 0);
 }
 
-/// Saves notes again and again; each time its new link has to come into the graph, and the old one to go. Gives how long
-/// that took.
+/// Saves a note `rounds` times. Each time, the new link must appear in the graph and the old one vanish. Returns the delays.
 fn follow_again_and_again(rounds: usize) -> Vec<Duration> {
     let world = warehouse();
     for number in 0..200 {
@@ -191,7 +190,7 @@ fn follow_again_and_again(rounds: usize) -> Vec<Duration> {
 }
 
 #[test]
-fn a_link_that_is_changed_takes_the_place_of_the_old_one() {
+fn changed_link_replaces_old_edge() {
     follow_again_and_again(3);
 }
 
@@ -205,7 +204,7 @@ fn torture_graph_follows() {
 #[test]
 #[ignore = "minutes: see tests/it/torture.rs"]
 fn torture_graph_change() {
-    // What a change of one small part costs while there are so many edges.
+    // Measures one small change among many edges.
     let edges = size("VIC_TORTURE_EDGES", 1_000_000);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -228,17 +227,17 @@ fn torture_graph_change() {
     soon("the same (p95)", percentile(&times, 95), Duration::from_millis(500));
 }
 
-/// What an edge may take while its graph is taken in: much less than its text, its parts and its row at once.
+/// Maximum import memory per edge: much less than its text, its parsed parts and its row together.
 const MOST_BYTES_AN_EDGE: u64 = 840;
 
-/// The most memory that the daemon has had, in bytes.
+/// Returns the daemon's peak memory in bytes.
 fn peak(world: &World) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Takes a graph of so many edges in; gives the memory that it took beyond what the daemon had before, in bytes.
+/// Imports a graph with this many edges. Returns the growth of the daemon's peak memory in bytes.
 fn taken_in(edges: u64) -> u64 {
     let world = World::new().with("VIC_WATCH", "0").start();
     let mut dice = Dice::new(1);
@@ -266,7 +265,7 @@ fn taken_in(edges: u64) -> u64 {
 }
 
 #[test]
-fn a_graph_is_taken_in_without_being_held_twice() {
+fn graph_import_memory_per_edge_is_bounded() {
     let edges = 200_000;
     let taken = taken_in(edges) / edges;
     assert!(taken < MOST_BYTES_AN_EDGE, "{taken} bytes an edge");

@@ -1,4 +1,4 @@
-//! HTTP/2 as gRPC speaks it: one call on a connection of its own, with whatever name the caller gives the server.
+//! HTTP/2 as gRPC uses it: one call on its own connection, with any authority.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::harness::World;
 
-/// No call takes as long, and no stream goes on for as long.
+/// Time limit of a call or stream.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came back of a call.
+/// The response to a call.
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) status: u16,
-    /// The code of gRPC; 0 is success.
+    /// The gRPC status code; 0 is success.
     pub(crate) code: Option<u32>,
     pub(crate) headers: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// Calls a method, e.g. `/vic.v1.Vic/GetStatus`, with an encoded message.
+/// Calls a method such as `/vic.v1.Vic/GetStatus` with an encoded message.
 pub(crate) fn call(world: &World, authority: &str, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
     call_announcing(world, authority, method, headers, (message.len() as u32, message))
 }
 
-/// As [`call`], with a message that says that it has so many bytes.
+/// Like [`call`], with an announced message length.
 pub(crate) fn call_announcing(
     world: &World,
     authority: &str,
@@ -41,7 +41,7 @@ pub(crate) fn call_announcing(
     call_over(world, tokio::net::TcpStream::connect(address.trim()), (authority, method), headers, message)
 }
 
-/// As [`call`], over the Unix socket.
+/// Like [`call`], over the Unix socket.
 pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
     let connecting = tokio::net::UnixStream::connect(world.data().join("vicd.sock"));
     call_over(world, connecting, ("localhost", method), headers, (message.len() as u32, message))
@@ -83,7 +83,7 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     called.unwrap_or_else(|_| panic!("no answer to {method} within {PATIENCE:?}\n{}", world.log()))
 }
 
-/// A field of a message that holds text.
+/// Encodes a string field of a message.
 pub(crate) fn text(number: u8, value: &str) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     let mut length = value.len();
@@ -96,7 +96,7 @@ pub(crate) fn text(number: u8, value: &str) -> Vec<u8> {
     field
 }
 
-/// Every method of the services, as their proto files have it, so that none can be forgotten.
+/// Returns every method of the services from the proto files, so that none is missed.
 pub(crate) fn methods() -> Vec<String> {
     let mut methods = Vec::new();
     for (service, proto) in [

@@ -1,4 +1,4 @@
-//! A real daemon in a folder of its own, and the real command line to talk to it.
+//! A real daemon with its own folder, and the real command line.
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -19,17 +19,17 @@ pub(crate) fn vic_program() -> &'static str {
     })
 }
 
-/// A daemon with its data directory and an empty folder to fill and index. Ends with the test.
+/// A daemon with its data directory and an empty folder to fill and index. Stops with the test.
 pub(crate) struct World {
     dir: TempDir,
     daemon: Option<Child>,
     variables: Vec<(String, String)>,
-    /// What stands before every program.
+    /// Command prefix of every program.
     launcher: Vec<String>,
 }
 
 impl World {
-    /// Makes the folders; starts nothing.
+    /// Creates the folders. Starts no daemon.
     pub(crate) fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
@@ -42,13 +42,13 @@ impl World {
         self
     }
 
-    /// Has every program started by another, which must become it in the end.
+    /// Starts every program through this launcher, which must exec it.
     pub(crate) fn under(mut self, launcher: Vec<String>) -> World {
         self.launcher = launcher;
         self
     }
 
-    /// Takes from every program the right to read what its owner may not: where root runs the tests, it reads everything.
+    /// Drops root's right to bypass file permissions in every program.
     pub(crate) fn bound_by_rights(self) -> World {
         let launcher = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"].map(String::from).to_vec();
         if rustix::process::geteuid().is_root() { self.under(launcher) } else { self }
@@ -60,10 +60,10 @@ impl World {
         self
     }
 
-    /// Starts the daemon without waiting for it, behind what is to stand before it.
+    /// Starts the daemon through this launcher without waiting for it.
     pub(crate) fn begin(&mut self, launcher: &[String]) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        // A killed daemon leaves it: a command that believes it would start a daemon of its own, and that one might win.
+        // A killed daemon leaves this file. A command that trusts it would start a competing daemon.
         std::fs::remove_file(self.data().join("listen")).ok();
         let own = std::mem::replace(&mut self.launcher, launcher.to_vec());
         let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
@@ -76,7 +76,7 @@ impl World {
         self.begin(&self.launcher.clone());
     }
 
-    /// Starts the daemon (again).
+    /// Starts or restarts the daemon and waits until it answers.
     pub(crate) fn spawn(&mut self) {
         self.set_off();
         self.until("the daemon answers", Duration::from_secs(60), |world| {
@@ -84,7 +84,7 @@ impl World {
         });
     }
 
-    /// Kills the daemon without warning.
+    /// Kills the daemon with SIGKILL.
     pub(crate) fn kill(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill().unwrap();
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Asks the daemon to end with SIGTERM; returns whether it ended well.
+    /// Stops the daemon with SIGTERM. Returns whether it exited successfully.
     pub(crate) fn terminate(&mut self) -> bool {
         let mut daemon = self.daemon.take().expect("a daemon runs");
         let pid = daemon.id().to_string();
@@ -100,12 +100,12 @@ impl World {
         daemon.wait().unwrap().success()
     }
 
-    /// Says whether the daemon that was started has ended, and how.
+    /// Returns the exit status of the daemon if it has ended.
     pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.daemon.as_mut().and_then(|it| it.try_wait().unwrap())
     }
 
-    /// The settings that the daemon sees.
+    /// Returns the daemon's settings.
     pub(crate) fn config(&self) -> vic::config::Config {
         let data = self.data();
         let own = |name: &str| self.variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
@@ -116,27 +116,27 @@ impl World {
         .unwrap()
     }
 
-    /// Hands the daemon over: it no longer ends with the test.
+    /// Returns the daemon's process, which then outlives the test.
     pub(crate) fn release(&mut self) -> Child {
         self.daemon.take().expect("a daemon runs")
     }
 
-    /// The daemon's process number.
+    /// Returns the daemon's process id.
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.as_ref().expect("a daemon runs").id()
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// The folder to index.
+    /// Returns the folder to index.
     pub(crate) fn files(&self) -> PathBuf {
         self.dir.path().join("files")
     }
 
-    /// Writes a file into the folder, making its parents.
+    /// Writes a file into the folder and creates its parents.
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.files().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -144,7 +144,7 @@ impl World {
         path
     }
 
-    /// Indexes the folder and waits for the end.
+    /// Indexes the folder and waits for the job.
     pub(crate) fn index(&self) {
         self.ok(&["index", &self.files().display().to_string()]);
     }
@@ -154,10 +154,10 @@ impl World {
         self.run(crate::harness::vic_program(), arguments)
     }
 
-    /// Runs a program that stands for `vic` with these arguments.
+    /// Runs a program in place of `vic` with these arguments.
     pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Output {
         let mut command = self.command(program);
-        // Into files: whoever follows a daemon that the command started holds the command's own pipes open.
+        // Into files: a daemon started by the command inherits its pipes and would keep them open.
         let mut into = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
         command.args(arguments).stdin(Stdio::null());
         command.stdout(into[0].try_clone().unwrap()).stderr(into[1].try_clone().unwrap());
@@ -171,7 +171,7 @@ impl World {
         Output { status, stdout, stderr }
     }
 
-    /// Runs `vic`, which must succeed; gives its output.
+    /// Runs `vic`, which must succeed. Returns its output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.vic(arguments);
         assert!(
@@ -191,7 +191,7 @@ impl World {
         serde_json::from_str(&self.ok(&arguments)).unwrap()
     }
 
-    /// Runs `vic` with `--format json`, however it ends; gives its exit code and what it printed.
+    /// Runs `vic` with `--format json`. Returns its exit code and its output.
     pub(crate) fn outcome(&self, arguments: &[&str]) -> (i32, Value) {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--format", "json"]);
@@ -200,14 +200,14 @@ impl World {
         (output.status.code().unwrap(), printed.unwrap_or_else(|error| panic!("{error}: {output:?}")))
     }
 
-    /// Runs `vic`, which must fail; gives its exit code and what it says.
+    /// Runs `vic`, which must fail. Returns its exit code and stderr.
     pub(crate) fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.vic(arguments);
         assert!(!output.status.success(), "vic {arguments:?} succeeded");
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Asks, and gives the paths of the hits.
+    /// Searches and returns the paths of the hits.
     pub(crate) fn paths(&self, arguments: &[&str]) -> Vec<String> {
         let mut all = vec!["ask"];
         all.extend(arguments);
@@ -216,7 +216,7 @@ impl World {
         hits.iter().map(|hit| hit["path"].as_str().unwrap().to_string()).collect()
     }
 
-    /// Waits until something holds; fails with the daemon's log.
+    /// Polls until `holds` returns true. Fails with the daemon's log after `limit`.
     pub(crate) fn until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// The daemon's log.
+    /// Returns the daemon's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
@@ -251,7 +251,7 @@ impl Drop for World {
     }
 }
 
-/// The sample warehouse of the project.
+/// Returns the folder of the project's sample files.
 pub(crate) fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }

@@ -1,4 +1,4 @@
-//! HTTP as the plainest of clients speaks it: one request, one connection, bytes as they are.
+//! A minimal HTTP client: one request per connection, bytes sent as given.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::harness::World;
 
-/// What came back.
+/// A response.
 pub(crate) struct Answered {
     pub(crate) status: u16,
-    /// Status line and headers, in lower case.
+    /// Status line and headers, lower-cased.
     pub(crate) head: String,
     pub(crate) body: String,
 }
@@ -21,18 +21,18 @@ impl Answered {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.body))
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")))
     }
 }
 
-/// The key that the daemon made at its first start; empty when it was given another.
+/// The key that the daemon created at its first start. Empty if it was given another key.
 pub(crate) fn key(world: &World) -> String {
     std::fs::read_to_string(world.data().join("key")).unwrap_or_default().trim().into()
 }
 
-/// The header that shows it, with its end.
+/// The authorization header line with this key.
 pub(crate) fn key_line(world: &World) -> String {
     match key(world) {
         key if key.is_empty() => key,
@@ -40,8 +40,8 @@ pub(crate) fn key_line(world: &World) -> String {
     }
 }
 
-/// Sends a request with a body of known length, and with the key unless `authorization` stands among the headers (empty
-/// means none at all). HTTP/1.0, so that the answer ends with the connection.
+/// Sends a request with a body of known length. Adds the key unless `headers` contain `authorization` (empty: send no
+/// authorization). HTTP/1.0, so that the response ends with the connection.
 pub(crate) fn send(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
     let mut request = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "host") {
@@ -63,7 +63,7 @@ pub(crate) fn post(world: &World, path: &str, body: &Value) -> Answered {
     send(world, "POST", path, &[], &body.to_string())
 }
 
-/// Asks over MCP with this key; gives the body, as it came.
+/// Sends an MCP request with this key. Returns the raw body.
 pub(crate) fn mcp(world: &World, key: &str, method: &str, params: &Value) -> String {
     let call = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let bearer = format!("Bearer {key}");
@@ -76,7 +76,7 @@ pub(crate) fn mcp(world: &World, key: &str, method: &str, params: &Value) -> Str
     send(world, "POST", "/mcp", &headers, &call).body
 }
 
-/// Sends bytes and reads until the other side closes.
+/// Sends bytes and reads until the server closes the connection.
 pub(crate) fn raw(world: &World, request: &str) -> Answered {
     let mut stream = connect(world);
     stream.write_all(request.as_bytes()).unwrap();
@@ -88,7 +88,7 @@ pub(crate) fn raw(world: &World, request: &str) -> Answered {
     Answered { status, head: head.to_lowercase(), body: body.into() }
 }
 
-/// A connection to the TCP port of the daemon.
+/// Connects to the TCP port of the daemon.
 pub(crate) fn connect(world: &World) -> TcpStream {
     let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
     let stream = TcpStream::connect(address.trim()).unwrap();

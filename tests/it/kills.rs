@@ -1,4 +1,4 @@
-//! A daemon that is killed at any moment loses nothing that it has acknowledged, and starts again without help.
+//! A daemon that is killed at any moment loses nothing acknowledged, and restarts without help.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,18 +10,17 @@ use crate::means;
 use crate::oracle::Oracle;
 use crate::torture::{figure, percentile, size, soon};
 
-/// Longest pause between two changes.
+/// Maximum pause between two changes.
 const PAUSE_MS: u64 = 120;
 
-/// A daemon that was killed answers again within this time, 95 times in 100.
+/// Promised restart time after a kill (p95).
 const READY: Duration = Duration::from_secs(5);
 
-/// The system calls that make something durable or visible, as the daemon makes them; where there are several of a kind, those
-/// that not every processor has are marked.
+/// The system calls with which the daemon makes data durable or visible. A `?` marks calls that some processors lack.
 const COMMITTING: [&str; 7] =
     ["syncfs", "fdatasync", "linkat", "renameat,?rename", "pwrite64", "fsync", "unlinkat,?unlink"];
 
-/// A daemon with a root, and what was written into it.
+/// A daemon with a root and an oracle of its files.
 fn scene(seed: u64) -> (World, Oracle) {
     let world = World::new().start();
     let mut oracle = Oracle::new(&world, seed);
@@ -33,7 +32,7 @@ fn scene(seed: u64) -> (World, Oracle) {
     (world, oracle)
 }
 
-/// Changes files for so long, and notes what is acknowledged meanwhile.
+/// Changes files for this time, and notes acknowledgements meanwhile.
 pub(crate) fn change_for(oracle: &mut Oracle, world: &World, long: Duration) {
     let end = Instant::now() + long;
     while Instant::now() < end {
@@ -46,7 +45,7 @@ pub(crate) fn change_for(oracle: &mut Oracle, world: &World, long: Duration) {
     }
 }
 
-/// Checks a copy of what a dead daemon left, then starts it again and checks what it answers. Gives the time of the start.
+/// Checks a copy of the data of a dead daemon, restarts the daemon and checks its answers. Returns the start time.
 pub(crate) fn check_after_death(world: &mut World, oracle: &mut Oracle, what: &str) -> Duration {
     let copy = tempfile::tempdir().unwrap();
     copy_data(&world.data(), copy.path());
@@ -63,14 +62,14 @@ fn copy_data(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }
 
-/// Kills the daemon again and again after `wait` milliseconds; gives how long each start took.
+/// Kills the daemon repeatedly after `wait` milliseconds. Returns the duration of each restart.
 fn kill_again_and_again(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Vec<Duration> {
     let (mut world, mut oracle) = scene(seed);
     let mut starts = Vec::new();
     for kill in 0..kills {
         let wait = Duration::from_millis(oracle.within(wait.clone()));
         if kill % 5 == 4 {
-            // Also while it starts.
+            // Also during a start.
             world.kill();
             world.begin(&[]);
             std::thread::sleep(wait / 4);
@@ -81,7 +80,7 @@ fn kill_again_and_again(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Ve
         starts.push(check_after_death(&mut world, &mut oracle, &format!("kill {kill} of seed {seed}")));
         oracle.note_acknowledged(&world);
     }
-    assert!(oracle.acknowledgements > kills, "{} acknowledgements show nothing", oracle.acknowledgements);
+    assert!(oracle.acknowledgements > kills, "only {} acknowledgements", oracle.acknowledgements);
     let acknowledged = oracle.acknowledgements;
     figure(
         "kill -9 at any moment",
@@ -91,7 +90,7 @@ fn kill_again_and_again(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Ve
 }
 
 #[test]
-fn a_daemon_that_is_killed_thirty_times_loses_nothing_and_has_nothing_twice() {
+fn killed_daemon_neither_loses_nor_duplicates() {
     kill_again_and_again(30, 1, 50..1_500);
 }
 
@@ -102,7 +101,7 @@ fn torture_kill_at_any_moment() {
     soon("ready again after a kill (p95)", percentile(&starts, 95), READY);
 }
 
-/// Has the daemon killed by each of these system calls, at each of these numbers of it.
+/// Kills the daemon at each of these system calls, at each count in `numbers`.
 fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     if !means::can_trace() {
         return;
@@ -122,10 +121,10 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     let each: Vec<String> = hits.iter().map(|(call, killed)| format!("{call}: {killed}")).collect();
     figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", each.join("; ")));
     let never: Vec<_> = hits.iter().filter(|it| it.1 == 0).collect();
-    assert!(never.is_empty(), "these calls were never hit, which shows nothing: {never:?}");
+    assert!(never.is_empty(), "these calls were never hit: {never:?}");
 }
 
-/// Lets a daemon start and work that is killed by this call, at this number of it; says whether it was.
+/// Runs a daemon that is killed at the given occurrence of a call. Returns whether the kill happened.
 fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut Oracle) -> bool {
     world.kill();
     let inject = format!("inject={call}:signal=KILL:when={number}");
@@ -141,7 +140,7 @@ fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut Oracle)
 }
 
 #[test]
-fn a_daemon_that_is_killed_in_the_middle_of_a_commit_loses_nothing() {
+fn kill_during_commit_loses_nothing() {
     kill_at_calls(&["syncfs", "linkat", "fdatasync"], 1..=3);
 }
 

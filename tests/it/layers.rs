@@ -1,4 +1,4 @@
-//! The rooms use each other in one direction only: the order of `LAYERS`, top to bottom.
+//! Modules depend on each other in one direction only: the order of `LAYERS`, top to bottom.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn layers() -> Vec<&'static str> {
 const EXCEPTIONS: &[(&str, &str)] = &[("config", "model")];
 
 #[test]
-fn every_room_uses_only_rooms_above_it() {
+fn modules_use_only_earlier_layers() {
     let mut violations = Vec::new();
     let layers = layers();
     for (position, room) in layers.iter().enumerate() {
@@ -41,7 +41,7 @@ fn every_room_uses_only_rooms_above_it() {
 }
 
 #[test]
-fn lib_rs_declares_the_modules_in_dependency_order() {
+fn lib_declares_modules_in_layer_order() {
     for (folder, modules) in [("src", ROOT), ("crates/protocol/src", PROTOCOL)] {
         let tour = fs::read_to_string(project().join(folder).join("lib.rs")).unwrap();
         let declared: Vec<&str> =
@@ -51,7 +51,7 @@ fn lib_rs_declares_the_modules_in_dependency_order() {
 }
 
 #[test]
-fn stages_do_not_call_each_other() {
+fn pipeline_stages_do_not_use_each_other() {
     const STAGES: &[&str] = &["files", "extract", "chunk", "embed", "store"];
     for stage in STAGES {
         for (path, text) in sources(stage) {
@@ -63,8 +63,8 @@ fn stages_do_not_call_each_other() {
 }
 
 #[test]
-fn only_the_rooms_that_may_open_sockets_do() {
-    // `daemon` binds the listeners that `serve` is handed; `client` connects to the daemon.
+fn only_network_modules_open_sockets() {
+    // `daemon` binds the listeners for `serve`; `client` connects to the daemon.
     const MAY: &[&str] = &["embed", "llm", "serve", "daemon", "client", "extract"];
     const SIGNS: &[&str] = &["reqwest::", "TcpStream", "TcpListener", "UdpSocket"];
     for room in layers().iter().filter(|it| !MAY.contains(it)) {
@@ -84,7 +84,7 @@ fn source_dir(room: &str) -> PathBuf {
     project().join(if PROTOCOL.contains(&room) { "crates/protocol/src" } else { "src" })
 }
 
-/// Every file of a room with its text.
+/// Returns every file of a module with its text.
 fn sources(room: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![source_dir(room).join(room)];
     let mut files = Vec::new();
@@ -105,7 +105,7 @@ fn sources(room: &str) -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The names behind `crate::`, alone or in braces. Names in capitals are re-exports, not rooms.
+/// Returns the names after `crate::`, alone or in braces. Capitalized names are re-exports, not modules.
 fn rooms_used(text: &str) -> Vec<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let mut rooms = Vec::new();
@@ -120,7 +120,7 @@ fn rooms_used(text: &str) -> Vec<String> {
     rooms
 }
 
-/// First names of a brace group's members, e.g. `a::B, c::{D, E}}` gives `a` and `c`.
+/// Returns the first names of the members of a brace group: `a::B, c::{D, E}}` gives `a` and `c`.
 fn heads_of_group(group: &str) -> Vec<String> {
     let mut heads = Vec::new();
     let (mut depth, mut at_head) = (0, true);

@@ -1,4 +1,4 @@
-//! A real language model server, as `models/llama.sh` installs it: llama.cpp's `llama-server` with a small base model.
+//! A real language model server, installed by `models/llama.sh`: llama.cpp's `llama-server` with a small base model.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A running server; ends with the test.
+/// A running server. Stops with the test.
 pub(crate) struct Llama {
     child: Child,
     port: u16,
@@ -14,12 +14,12 @@ pub(crate) struct Llama {
 }
 
 impl Llama {
-    /// Starts it for conversations, and waits until the model is loaded.
+    /// Starts the server for chat and waits until the model is loaded.
     pub(crate) fn start() -> Llama {
         Llama::with(&[])
     }
 
-    /// Starts it with more arguments.
+    /// Starts the server with more arguments.
     pub(crate) fn with(arguments: &[&str]) -> Llama {
         let folder = folder();
         let program = folder.join("llama-server");
@@ -45,23 +45,23 @@ impl Llama {
         llama
     }
 
-    /// Its address.
+    /// Returns the address of the server.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it without warning.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// What it wrote.
+    /// Returns the output of the server.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 
-    /// 503 while the model is being loaded, 200 from then on.
+    /// Returns the status of `/health`: 503 while the model loads, then 200.
     fn health(&self) -> Option<u16> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -80,7 +80,7 @@ impl Drop for Llama {
     }
 }
 
-/// Where the script puts it.
+/// The installation folder of the script.
 fn folder() -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
     std::env::var_os("VIC_TEST_LLAMA").map_or(cache.join("llama"), PathBuf::from)

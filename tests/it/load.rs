@@ -1,5 +1,5 @@
-//! Sizes, numbers and times have bounds: whoever sends too much, too slowly or too often is refused, and others do not
-//! notice.
+//! Limits on sizes, counts and times: clients that send too much, too slowly or too often are refused, without an effect on
+//! other clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,22 +15,22 @@ use crate::http::{Answered, connect, get, key, key_line, post, send};
 use crate::openai::{self, HeldBack};
 use crate::torture::{Promises, percentile, size};
 
-/// Connections of a slow client.
+/// Number of slow connections.
 const SLOW: usize = 1_000;
 
-/// `/health` answers within this time whatever others do, 99 times in 100.
+/// Promised p99 of `/health` under any load.
 pub(crate) const HEALTH: Duration = Duration::from_millis(200);
 
-/// What is too long is refused within this time.
+/// Time limit for refusing an oversized request.
 const REFUSED: Duration = Duration::from_millis(100);
 
-/// Who sends too slowly is cut within this time.
+/// Time limit for closing a slow connection.
 const CUT: Duration = Duration::from_secs(15);
 
-/// Memory that requests which are refused may take: twice the longest body, in MiB.
+/// Maximum memory of refused requests: twice the largest body, in MiB.
 const HELD_MIB: f64 = 4.0;
 
-/// How long `/health` takes, the slowest of so many but for one in a hundred.
+/// Returns the p99 of `/health` over `times` requests.
 pub(crate) fn health_p99(world: &World, times: usize) -> Duration {
     let mut took: Vec<Duration> = (0..times)
         .map(|_| {
@@ -43,21 +43,21 @@ pub(crate) fn health_p99(world: &World, times: usize) -> Duration {
     took[times - 1 - times / 100]
 }
 
-/// Memory of the daemon, in MiB, without asking it.
+/// Returns the daemon's resident memory in MiB, without a request to it.
 pub(crate) fn resident(world: &World) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
     let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
     resident.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
 }
 
-/// Lets this process have more connections than is usual.
+/// Raises the limit of open files of this process.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(8_192).min(8_192);
     setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).unwrap();
 }
 
-/// Whether the other side closes within a time; what comes before is read.
+/// Returns whether the server closes the connection within a time. Reads and drops everything before that.
 fn is_cut(mut stream: TcpStream, within: Duration) -> bool {
     stream.set_read_timeout(Some(within)).unwrap();
     let mut buffer = [0; 4_096];
@@ -70,8 +70,8 @@ fn is_cut(mut stream: TcpStream, within: Duration) -> bool {
     }
 }
 
-/// Opens many connections that never send a whole request; gives how long `/health` takes before and meanwhile, and how long
-/// those took to be cut that were looked at, one in `step`.
+/// Opens many connections that never send a complete request. Returns the p99 of `/health` before and meanwhile, and the
+/// time until every `step`-th connection was closed.
 fn among_slow(world: &World, step: usize) -> (Duration, Duration, Duration) {
     raise_file_limit();
     let usual = health_p99(world, 100);
@@ -99,16 +99,16 @@ fn among_slow(world: &World, step: usize) -> (Duration, Duration, Duration) {
 }
 
 #[test]
-fn a_thousand_slow_connections_delay_nobody_and_are_cut() {
+fn slow_connections_are_closed_without_delaying_others() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let (usual, meanwhile, cut) = among_slow(&world, 37);
     println!("health p99: {usual:?} alone, {meanwhile:?} among {SLOW} slow connections; all were cut after {cut:?}");
-    // These machines compile and test at the same time.
+    // The test machine may compile and run other tests at the same time.
     assert!(meanwhile < (3 * HEALTH).max(usual * 5), "{meanwhile:?}, {usual:?} alone");
     assert!(cut < 2 * CUT, "{cut:?}");
 }
 
-/// Requests that are longer than they may be, and how each is refused.
+/// Oversized requests, with the expected status of each.
 fn too_long(world: &World) -> Vec<(&'static str, String, u16)> {
     let key = key_line(world);
     let long = "x".repeat(1 << 20);
@@ -138,8 +138,8 @@ fn too_long(world: &World) -> Vec<(&'static str, String, u16)> {
     ]
 }
 
-/// Sends a request that nobody reads to its end; gives the status of the answer, and how long that took. There is an answer
-/// in any case: who is cut without a word tries again.
+/// Sends an oversized request. Returns the status and time of the response. A response is required: a client retries if its
+/// connection closes without one.
 fn refusal(world: &World, request: &str) -> (u16, Duration) {
     let begun = Instant::now();
     let mut stream = connect(world);
@@ -151,7 +151,7 @@ fn refusal(world: &World, request: &str) -> (u16, Duration) {
     (status.unwrap_or_else(|| panic!("no answer: `{told}`")), begun.elapsed())
 }
 
-/// As [`refusal`], for a message of gRPC that says that it has a gigabyte; gives the code.
+/// Like [`refusal`], for a gRPC message with an announced size of 1 GiB. Returns the gRPC code.
 fn refusal_over_grpc(world: &World) -> (u16, Duration) {
     let begun = Instant::now();
     let key = format!("Bearer {}", key(world));
@@ -161,8 +161,7 @@ fn refusal_over_grpc(world: &World) -> (u16, Duration) {
     (called.code.unwrap_or_else(|| panic!("no code: {called:?}")) as u16, begun.elapsed())
 }
 
-/// Sends everything that is too long, again and again; that so many in a hundred are refused in time is promised, and that it
-/// takes no memory.
+/// Sends every oversized request repeatedly. Checks the promised percentile `part` of the refusal time, and the memory.
 fn check_too_long(world: &World, rounds: usize, part: usize) {
     const RESOURCE_EXHAUSTED: u16 = 8;
     let requests = too_long(world);
@@ -170,7 +169,7 @@ fn check_too_long(world: &World, rounds: usize, part: usize) {
     let tries: Vec<_> = over_http.chain([("a message of a gigabyte", None, RESOURCE_EXHAUSTED)]).collect();
     let send =
         |request: Option<&String>| request.map_or_else(|| refusal_over_grpc(world), |request| refusal(world, request));
-    // The first of each kind makes what stays.
+    // The first request of each kind allocates memory that stays.
     tries.iter().for_each(|it| assert_eq!(send(it.1).0, it.2, "{}", it.0));
     let before = resident(world);
     let (mut promises, mut most) = (Promises::default(), before);
@@ -189,15 +188,15 @@ fn check_too_long(world: &World, rounds: usize, part: usize) {
 }
 
 #[test]
-fn what_is_too_long_is_refused_fast_and_takes_no_memory() {
+fn oversized_requests_are_refused_fast_without_memory() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     check_too_long(&world, 5, 50);
     let zipped = send(&world, "POST", "/v1/ask", &[("content-encoding", "gzip")], "\u{1f}\u{8b}");
-    assert_eq!(zipped.status, 400, "nothing is unpacked: {}", zipped.body);
+    assert_eq!(zipped.status, 400, "request bodies are not decompressed: {}", zipped.body);
     assert_eq!(get(&world, "/health").status, 200);
 }
 
-/// Everything that is too long, and a thousand slow connections, by the numbers that are promised.
+/// Oversized requests and a thousand slow connections, measured against the promised numbers.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_limits() {
@@ -216,7 +215,7 @@ fn torture_limits() {
 }
 
 #[test]
-fn more_questions_than_places_are_answered_or_refused_at_once_with_a_time_to_come_back() {
+fn excess_questions_are_refused_with_retry_after() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     for number in 0..50 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
@@ -246,10 +245,10 @@ fn more_questions_than_places_are_answered_or_refused_at_once_with_a_time_to_com
     assert_eq!(value("vic_files{state=\"indexed\"}"), 50.0);
     assert_eq!(value("vic_requests_waiting{queue=\"questions\"}"), 0.0);
     assert!(value("vic_embedded_tokens_total") > 0.0);
-    assert_eq!(post(&world, "/v1/ask", &json!({"query": "frost"})).status, 200, "and it is as before");
+    assert_eq!(post(&world, "/v1/ask", &json!({"query": "frost"})).status, 200, "a later question is answered");
 }
 
-/// Refused at once, with the time to come back; says whether it was.
+/// Returns whether a request was refused with 429. Asserts that `retry-after` is 1 s.
 fn is_refused(answered: &Answered) -> bool {
     if answered.status == 429 {
         assert_eq!(answered.header("retry-after"), Some("1"), "{}", answered.body);
@@ -258,44 +257,44 @@ fn is_refused(answered: &Answered) -> bool {
 }
 
 #[test]
-fn jobs_that_wait_are_bounded_those_of_the_index_and_those_of_verbs() {
-    // Without watching, or the second note would be the watcher's and the job would end without it.
+fn waiting_index_and_corpus_jobs_are_bounded() {
+    // Without watching: otherwise the watcher indexes the second note and the job ends without it.
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     world.write("a.md", "The first note, about herons.");
     world.index();
-    // Reading waits, so that the first job does not end and all others wait for it.
+    // Paused, so that the first job does not end and all others wait for it.
     world.ok(&["pause"]);
     world.write("b.md", "The second note, about herons.");
     let ingest = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()], "async": true}));
     assert_eq!(ingest.status, 202, "{}", ingest.body);
-    world.until("it is at work", Duration::from_secs(20), |it| {
+    world.until("the job runs", Duration::from_secs(20), |it| {
         it.json(&["jobs"]).as_array().unwrap().iter().any(|job| job["state"] == "running")
     });
     let extract = || post(&world, "/v1/corpus/extract", &json!({"schema": "Code", "async": true}));
     let start = || post(&world, "/v1/index/start", &json!({"root": world.files()}));
     let taken = |ask: &dyn Fn() -> Answered| (0..200).take_while(|_| !is_refused(&ask())).count();
-    assert_eq!((taken(&extract), taken(&start)), (63, 127), "beside the one that is at work");
+    assert_eq!((taken(&extract), taken(&start)), (63, 127), "waiting jobs besides the running one");
     let at_once = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()]}));
-    assert!(is_refused(&at_once), "an INGEST that somebody waits for has a job of the index too: {}", at_once.body);
+    assert!(is_refused(&at_once), "a synchronous INGEST needs an index job too: {}", at_once.body);
     let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
     assert!(code == 8 && said.contains("vic jobs"), "{code}: {said}");
     assert_eq!(get(&world, "/health").status, 200);
     world.ok(&["resume"]);
-    world.until("there is room again", Duration::from_secs(60), |_| !is_refused(&start()) && !is_refused(&extract()));
+    world.until("new jobs are accepted", Duration::from_secs(60), |_| !is_refused(&start()) && !is_refused(&extract()));
 }
 
 #[test]
-fn syncs_that_wait_are_bounded_and_those_that_do_are_answered() {
+fn waiting_syncs_are_bounded_and_answered() {
     let model = HeldBack::start("herons");
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0");
     let world = openai::embeds_for(world, &model.server).start();
     world.write("a.md", "The first note, about herons.");
     world.index();
-    // Files wait for their vectors for as long as the model says nothing.
+    // Files wait for their vectors while the model is held.
     model.hold();
     world.write("b.md", "The second note, about herons.");
     let is_pending = |it: &World| it.json(&["status"])["coverage"]["pending"] == 1;
-    world.until("the second is known", Duration::from_secs(20), is_pending);
+    world.until("the second note is pending", Duration::from_secs(20), is_pending);
     let refused = AtomicUsize::new(0);
     let sync = || {
         let answered = post(&world, "/v1/sync", &json!({"timeout_seconds": 50}));

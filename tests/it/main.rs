@@ -1,10 +1,10 @@
-//! Everything that needs the real programs: a daemon on a temporary data directory, and the command line.
+//! Tests that need the real programs: a daemon on a temporary data directory, and the command line.
 
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    reason = "a test ends where it goes wrong, sets its own scene, and says what it found"
+    reason = "a test stops at its first failure, creates its own environment, and prints its findings"
 )]
 
 mod agents;

@@ -1,32 +1,32 @@
-//! What a proof needs of the machine and not of vic: to trace programs, also such as run already, to have namespaces of its
-//! own, to be another user, libraries that are fetched.
+//! Capabilities of the machine that a test needs: tracing programs, also running ones, private namespaces, other user ids,
+//! libraries that are fetched.
 //!
-//! Where that is missing nothing is shown, and a test that passed would say something else. What a package mends has to be
-//! there: the test fails with `cannot prove`. What only the owner of the machine can allow (namespaces, and to trace what
-//! runs, are settings of the kernel, other users are root's), or the network brings, may be missing: the test passes and
-//! says so on standard error, past the harness, which keeps to itself what a passing test prints. With
-//! `VIC_TESTS_MUST_PROVE=1`, as `make torture` sets it, that fails too.
-//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets the tests do without the named ones in any case.
+//! Without its capability a test shows nothing. Capabilities that a package installs are required: the test fails with
+//! `cannot prove`. Capabilities that only the machine's owner can grant (namespaces and attaching are kernel settings, other
+//! users need root), or that come from the network, are optional: the test passes and reports that on standard error, past
+//! the harness, which hides the output of passing tests. `VIC_TESTS_MUST_PROVE=1`, set by `make torture`, makes it fail.
+//!
+//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets tests pass without the named capabilities.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::trace::Trace;
 
-/// What may be missing.
+/// A capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// `strace`, and the right to trace.
+    /// `strace` and the permission to trace.
     Strace,
-    /// The right to trace a program that runs already and is no child of the tracer.
+    /// The permission to trace a running program that is not a child of the tracer.
     Attaching,
-    /// User namespaces for everybody, and mounts inside them.
+    /// Unprivileged user namespaces with mounts inside.
     Namespaces,
-    /// The right to run programs as somebody else.
+    /// The permission to run programs under another user id.
     OtherUsers,
-    /// A kernel that shares the processors out by session.
+    /// A kernel that groups processor scheduling by session (autogroup).
     Sessions,
-    /// What the example clients of `tests/clients` are made of.
+    /// The libraries of the example clients in `tests/clients`.
     Clients,
 }
 
@@ -34,7 +34,7 @@ const ALL: [Means; 6] =
     [Means::Strace, Means::Attaching, Means::Namespaces, Means::OtherUsers, Means::Sessions, Means::Clients];
 
 impl Means {
-    /// Its name in `VIC_TESTS_WITHOUT`.
+    /// Returns the name in `VIC_TESTS_WITHOUT`.
     fn name(self) -> &'static str {
         match self {
             Means::Strace => "strace",
@@ -49,16 +49,16 @@ impl Means {
     fn missing(self) -> &'static str {
         match self {
             Means::Strace => "strace is missing, or may not trace here; `models/tools.sh --tests` installs it",
-            Means::Attaching => "what runs already cannot be traced here; see kernel.yama.ptrace_scope",
-            Means::Namespaces => "no user namespace can be made here; see kernel.unprivileged_userns_clone",
-            Means::OtherUsers => "nobody else can be asked here; run as root, with setpriv",
-            Means::Sessions => "this kernel does not share the processors out by session; see CONFIG_SCHED_AUTOGROUP",
+            Means::Attaching => "running programs cannot be traced here; see kernel.yama.ptrace_scope",
+            Means::Namespaces => "user namespaces are not permitted here; see kernel.unprivileged_userns_clone",
+            Means::OtherUsers => "no other user id is available here; run as root, with setpriv",
+            Means::Sessions => "this kernel does not schedule by session; see CONFIG_SCHED_AUTOGROUP",
             Means::Clients => "libraries of a client are missing; `models/clients.sh` fetches them",
         }
     }
 }
 
-/// What a test does.
+/// The behavior of a test.
 #[derive(Debug, PartialEq, Eq)]
 enum Course {
     Proves,
@@ -78,7 +78,7 @@ fn course(means: Means, is_there: bool, without: &str, must_prove: bool) -> Cour
     }
 }
 
-/// Says whether a test that needs this goes on; fails it where it has to be there and is not.
+/// Returns whether a test with this need proceeds. Fails the test if a required capability is missing.
 fn can_prove(means: Means, is_there: bool) -> bool {
     let set = |name: &str| std::env::var(name).unwrap_or_default();
     match course(means, is_there, &set("VIC_TESTS_WITHOUT"), !set("VIC_TESTS_MUST_PROVE").is_empty()) {
@@ -86,7 +86,7 @@ fn can_prove(means: Means, is_there: bool) -> bool {
         Course::Fails => panic!("cannot prove: {} (VIC_TESTS_WITHOUT={})", means.missing(), means.name()),
         Course::Passes => {
             let test = std::thread::current().name().unwrap_or("a test").to_string();
-            // Not by a macro: what those print is kept back.
+            // Not with a macro: the harness captures the output of macros.
             let said = format!("\nNOT PROVEN: {test}: {}\n", means.missing());
             std::io::stderr().write_all(said.as_bytes()).unwrap();
             false
@@ -94,39 +94,39 @@ fn can_prove(means: Means, is_there: bool) -> bool {
     }
 }
 
-/// Says whether a test that traces programs goes on.
+/// Returns whether a test that traces programs proceeds.
 pub(crate) fn can_trace() -> bool {
     can_prove(Means::Strace, Trace::is_possible())
 }
 
-/// Says whether a test goes on that traces what runs already, which it has tried.
+/// Returns whether a test that attaches to running programs proceeds, given its own attempt.
 pub(crate) fn can_attach(is_possible: bool) -> bool {
     can_prove(Means::Attaching, is_possible)
 }
 
-/// Says whether a test that starts programs behind `unshare` with these words goes on; `true` is tried behind them.
+/// Returns whether a test that runs programs under `unshare` with these arguments proceeds. Tries it with `true`.
 pub(crate) fn can_unshare(words: &[&str]) -> bool {
     let tried = Command::new("unshare").args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
     can_prove(Means::Namespaces, tried.is_ok_and(|it| it.success()))
 }
 
-/// Says whether a test goes on that is another user for a while, which it has tried.
+/// Returns whether a test that acts as another user proceeds, given its own attempt.
 pub(crate) fn can_be_another(is_possible: bool) -> bool {
     can_prove(Means::OtherUsers, is_possible)
 }
 
-/// Says whether a test goes on that looks at how processors are shared out among sessions.
+/// Returns whether a test of processor shares between sessions proceeds.
 pub(crate) fn can_look_at_sessions(are_there: bool) -> bool {
     can_prove(Means::Sessions, are_there)
 }
 
-/// Says whether a test goes on that runs an example client, whose libraries lie there or do not.
+/// Returns whether a test of an example client proceeds, given that its libraries exist or not.
 pub(crate) fn can_run_clients(are_there: bool) -> bool {
     can_prove(Means::Clients, are_there)
 }
 
 #[test]
-fn what_a_package_mends_fails_and_what_the_owner_has_to_allow_fails_only_where_it_must_be_proven() {
+fn missing_package_fails_and_missing_permission_fails_only_if_required() {
     use Course::{Fails, Passes, Proves};
     for (means, without, must_prove, expected) in [
         (Means::Strace, "", false, Fails),
@@ -145,5 +145,5 @@ fn what_a_package_mends_fails_and_what_the_owner_has_to_allow_fails_only_where_i
         assert_eq!(course(means, false, without, must_prove), expected, "{means:?} without `{without}`");
         assert_eq!(course(means, true, without, must_prove), Proves);
     }
-    assert!(std::panic::catch_unwind(|| course(Means::Strace, true, "stracy", false)).is_err(), "a slip is told");
+    assert!(std::panic::catch_unwind(|| course(Means::Strace, true, "stracy", false)).is_err(), "unknown name");
 }

@@ -1,4 +1,4 @@
-//! Roots that are strange, empty at once or inside each other, and jobs and demos that say what they did.
+//! Roots with special files, empty roots and nested roots; jobs and demos report what they did.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use crate::caller::Caller;
 use crate::harness::World;
 
-/// How soon a change is found, and how soon what the guard of the roots looks for.
+/// Time limits: for finding a change, and for a finding of the mount guard.
 const SOON: Duration = Duration::from_secs(20);
 const NOTICED: Duration = Duration::from_secs(40);
 
 #[test]
-fn a_pipe_in_the_place_of_a_rule_file_holds_nothing_up_at_the_walk_and_while_watching() {
+fn pipe_as_ignore_file_blocks_neither_walk_nor_watch() {
     let world = World::new().start();
     world.write("sub/a.md", "Apples in autumn.");
     world.write("b.md", "Bees in spring.");
@@ -39,7 +39,7 @@ fn a_pipe_in_the_place_of_a_rule_file_holds_nothing_up_at_the_walk_and_while_wat
 }
 
 #[test]
-fn a_nested_root_outlives_the_outer_root() {
+fn nested_root_survives_removal_of_outer_root() {
     let world = World::new().start();
     world.write("uni/thesis.md", "Lichens of the northern coast.");
     world.write("diary.md", "Rain all day.");
@@ -60,11 +60,11 @@ fn a_nested_root_outlives_the_outer_root() {
     assert!(!world.paths(&["rain"]).contains(&"diary.md".to_string()));
     world.write("uni/new.md", "Mosses, too.");
     Caller::new(&world).sync();
-    assert_eq!(world.paths(&["mosses"])[0], "new.md", "it is watched");
+    assert_eq!(world.paths(&["mosses"])[0], "new.md", "the nested root is watched");
 }
 
 #[test]
-fn a_job_over_a_root_that_is_empty_at_once_says_so_with_its_exit_code() {
+fn job_over_emptied_root_fails_and_removes_nothing() {
     let world = World::new().with("VIC_WATCH", "0").start();
     (0..20).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Note {it}."))));
     world.index();
@@ -83,7 +83,7 @@ fn a_job_over_a_root_that_is_empty_at_once_says_so_with_its_exit_code() {
 }
 
 #[test]
-fn what_is_said_of_an_empty_root_goes_as_soon_as_its_files_are_back() {
+fn empty_root_warning_clears_when_files_return() {
     let world = World::new().start();
     (0..3).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Note {it}."))));
     world.index();
@@ -100,7 +100,7 @@ fn what_is_said_of_an_empty_root_goes_as_soon_as_its_files_are_back() {
 }
 
 #[test]
-fn a_quick_demo_without_an_earlier_one_says_what_is_missing() {
+fn quick_demo_without_earlier_demo_is_refused() {
     let (code, told) = World::new().fails(&["demo", "--quick"]);
     assert!(code == 6 && told.contains("no earlier demo") && told.contains("run `vic demo` once"), "{code} {told}");
 }

@@ -1,4 +1,4 @@
-//! Any mix of changes, upkeep and restarts leaves in the store what was put in last, once.
+//! Random changes, maintenance and restarts: the store always holds the latest version of each file, exactly once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::torture::{Dice, at_most, figure, size};
 
 const DIMENSION: usize = 8;
 
-/// Files that there may be.
+/// Maximum number of files.
 const FILES: u64 = 40;
 
 /// Changes between two comparisons.
 const ROUND: u64 = 25;
 
-/// The texts of each file's chunks by ordinal, as they should be.
+/// The expected texts of each file's chunks by ordinal.
 type Model = BTreeMap<FileId, BTreeMap<u32, String>>;
 
 async fn open(dir: &Path) -> LanceStore {
@@ -82,7 +82,7 @@ async fn change(store: &LanceStore, model: &mut Model, dice: &mut Dice, serial: 
             assert_eq!(store.copy(&[(file_id, to)]).await.unwrap(), [copied.len() as u64]);
             model.insert(to, copied);
         }
-        // Upkeep while others write.
+        // Maintenance concurrent with writes.
         _ => {
             let file = chunks(file_id, serial, 0..2);
             let gone = (file_id + 11) % FILES as FileId + 1;
@@ -109,7 +109,7 @@ async fn compare(store: &LanceStore, model: &Model, what: &str) {
     store.scan(&FileSet::All, &mut each).await.unwrap();
     let expected: Model = model.iter().filter(|it| !it.1.is_empty()).map(|(id, it)| (*id, it.clone())).collect();
     assert_eq!(found, expected, "{what}");
-    assert_eq!(rows, expected.values().map(BTreeMap::len).sum::<usize>(), "{what}: something is there twice");
+    assert_eq!(rows, expected.values().map(BTreeMap::len).sum::<usize>(), "{what}: duplicate rows");
     assert_eq!(store.chunk_count(), rows as u64, "{what}: the count");
     let vectors = store.vector_leg(&[1.0; DIMENSION], &FileSet::All, 10_000).await.unwrap();
     assert_eq!(vectors.len(), rows, "{what}: the vectors");
@@ -133,7 +133,7 @@ fn mix(changes: u64, seed: u64) {
             }
         }
         figure("changes, upkeep and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
-        // The youngest may be read: a daemon looks every second.
+        // The newest version may be in use: a daemon checks every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         store.prune().await.unwrap();
         at_most(
@@ -146,13 +146,12 @@ fn mix(changes: u64, seed: u64) {
 }
 
 #[test]
-fn any_mix_of_changes_upkeep_and_restarts_leaves_what_was_put_in_last() {
+fn random_changes_upkeep_restarts_keep_latest_versions() {
     mix(250, 1);
 }
 
-/// Twenty seeds with ten thousand changes each: the 200,000 operations after which the results are to be the same (row
-/// 19 of the goals). Here a restart closes the store; `kills` has restarts after a kill, `operations` the way from a
-/// folder to it.
+/// Twenty seeds with ten thousand changes each: 200,000 operations with equal results, as required by row 19 of the goals.
+/// Restarts close the store here; `kills` restarts after a kill, `operations` starts from a folder.
 #[test]
 #[ignore = "hours; make torture"]
 fn torture_mix_of_changes() {
@@ -161,11 +160,11 @@ fn torture_mix_of_changes() {
     }
 }
 
-/// More rows than a question is to read beside the keyword index. Nothing but a start takes them in when nothing else changes.
+/// More rows than a query may scan outside the keyword index. Without other changes, only a start indexes them.
 const LEFT_OUTSIDE: u64 = 150;
 
 #[test]
-fn rows_that_an_earlier_run_left_outside_the_keyword_index_are_taken_in_after_a_start() {
+fn unindexed_rows_enter_keyword_index_after_start() {
     let mut world = World::new().start();
     (0..LEFT_OUTSIDE).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 20), format!("Berth {it}."))));
     world.index();
@@ -190,7 +189,7 @@ fn rows_that_an_earlier_run_left_outside_the_keyword_index_are_taken_in_after_a_
         assert_eq!(store.stats().await.unwrap().unindexed_rows, LEFT_OUTSIDE);
     });
     world.spawn();
-    world.until("they are in the index", Duration::from_secs(60), |it| outside(it) == 0);
-    assert_eq!(world.json(&["status"])["chunks"], LEFT_OUTSIDE, "none of them was written anew");
+    world.until("the rows are in the keyword index", Duration::from_secs(60), |it| outside(it) == 0);
+    assert_eq!(world.json(&["status"])["chunks"], LEFT_OUTSIDE, "no chunk is written again");
     assert_eq!(world.paths(&["berth 134"])[0], "14/134.md");
 }

@@ -1,6 +1,6 @@
-//! vic against a real language model server. The model is a small base model: it holds to a schema, makes poor sense of a
-//! question, and seldom comes to an end by itself, so that most of what can go wrong does. `make test-models` installs the
-//! server and runs these; they are left out otherwise.
+//! vic with a real language model server. The model is a small base model: it follows a schema, understands questions poorly
+//! and seldom stops by itself, so most error paths are exercised. `make test-models` installs the server and runs these
+//! tests; they are ignored otherwise.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::llama::Llama;
 
 const MODEL: &str = "gemma-3-270m";
 
-/// A configuration whose models are on this server.
+/// A configuration with all models on this server.
 fn config(llama: &Llama, more: &[(&str, &str)]) -> Config {
     let url = llama.url();
     let given = [("VIC_LIBRARIAN_BACKEND", "openai"), ("VIC_OPENAI_BASE_URL", &url), ("VIC_OPENAI_MODEL", MODEL)];
@@ -28,7 +28,7 @@ fn config(llama: &Llama, more: &[(&str, &str)]) -> Config {
     Config::from_lookup(&lookup).unwrap()
 }
 
-/// A daemon over the sample's contracts whose librarian is on this server.
+/// A daemon over the sample notes with the planner on this server.
 fn world(llama: &Llama, model: &str) -> World {
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "openai")
@@ -49,14 +49,14 @@ fn request(message: &str) -> LlmRequest {
     LlmRequest { max_tokens: 64, ..LlmRequest::new(PrivacyMode::LocalOnly, "Be short.", message) }
 }
 
-/// The summary, and what the warnings say.
+/// Returns the summary and the warnings.
 fn told(answer: &Value) -> (String, String) {
     (answer["answer_summary"].as_str().unwrap_or_default().to_string(), answer["warnings"].to_string())
 }
 
 #[tokio::test]
 #[ignore = "needs a real model server: make test-models"]
-async fn an_answer_is_streamed_token_by_token_and_cut_at_max_tokens() {
+async fn answer_is_streamed_and_truncated_at_max_tokens() {
     let llama = Llama::start();
     let mut stream = model(&llama).ask(request("Count from one to five hundred.")).unwrap();
     let (mut pieces, mut used, mut end) = (0, None, None);
@@ -75,7 +75,7 @@ async fn an_answer_is_streamed_token_by_token_and_cut_at_max_tokens() {
 
 #[tokio::test]
 #[ignore = "needs a real model server: make test-models"]
-async fn a_schema_constrains_what_the_model_says() {
+async fn schema_constrains_model_output() {
     let llama = Llama::start();
     let schema = json!({
         "type": "object", "additionalProperties": false, "required": ["colour", "count"],
@@ -93,7 +93,7 @@ async fn a_schema_constrains_what_the_model_says() {
 
 #[test]
 #[ignore = "needs a real model server: make test-models"]
-fn every_question_gets_a_valid_plan_by_the_model_or_by_rules_with_a_warning() {
+fn question_is_planned_by_model_or_by_rules_with_warning() {
     let llama = Llama::start();
     let world = world(&llama, MODEL);
     let mut planned = 0;
@@ -121,7 +121,7 @@ fn every_question_gets_a_valid_plan_by_the_model_or_by_rules_with_a_warning() {
 
 #[test]
 #[ignore = "needs a real model server: make test-models"]
-fn what_the_model_writes_stands_with_citations_or_is_dropped_and_said() {
+fn summary_has_citations_or_is_dropped_with_warning() {
     let llama = Llama::start();
     let world = world(&llama, MODEL);
     for question in ["When are the rye bread loaves baked?", "how often is the boiler serviced", "who feeds the cat"] {
@@ -129,7 +129,7 @@ fn what_the_model_writes_stands_with_citations_or_is_dropped_and_said() {
         let (summary, warnings) = told(&answer);
         let hits = answer["hits"].as_array().unwrap().len();
         assert!(!summary.is_empty(), "{answer:#}");
-        // Whoever wrote it: every number in it is that of a hit.
+        // By model or by rules: every citation number refers to a hit.
         for cited in summary.split('[').skip(1).filter_map(|it| it.split(']').next()?.parse::<usize>().ok()) {
             assert!((1..=hits).contains(&cited), "{summary}");
         }
@@ -141,7 +141,7 @@ fn what_the_model_writes_stands_with_citations_or_is_dropped_and_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real model server: make test-models"]
-async fn a_streamed_answer_comes_in_pieces_and_ends_with_the_checked_one() {
+async fn streamed_answer_ends_with_checked_answer() {
     let llama = Llama::start();
     let world = tokio::task::block_in_place(|| world(&llama, MODEL));
     let data = world.data();
@@ -164,7 +164,7 @@ async fn a_streamed_answer_comes_in_pieces_and_ends_with_the_checked_one() {
 
 #[test]
 #[ignore = "needs a real model server: make test-models"]
-fn a_server_that_is_killed_in_the_middle_is_a_warning_and_the_answer_comes() {
+fn killed_server_yields_warning_and_answer() {
     let mut llama = Llama::start();
     let world = world(&llama, MODEL);
     let begun = Instant::now();
@@ -185,7 +185,7 @@ fn a_server_that_is_killed_in_the_middle_is_a_warning_and_the_answer_comes() {
 
 #[test]
 #[ignore = "needs a real model server: make test-models"]
-fn a_wrong_model_name_is_told_by_the_server_or_answered_by_the_only_model_it_has() {
+fn wrong_model_name_is_reported_or_served_by_only_model() {
     let llama = Llama::start();
     let world = world(&llama, "no-such-model");
     let answer = world.json(&["ask", "rye bread"]);
@@ -197,7 +197,7 @@ fn a_wrong_model_name_is_told_by_the_server_or_answered_by_the_only_model_it_has
 
 #[tokio::test]
 #[ignore = "needs a real model server: make test-models"]
-async fn vectors_come_from_the_embeddings_of_the_server() {
+async fn embeddings_come_from_server() {
     let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
     let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
     let embedder = vic::embed::open(&config).await.unwrap();
@@ -206,23 +206,23 @@ async fn vectors_come_from_the_embeddings_of_the_server() {
     let texts: Vec<String> = ["rye bread", "the ferry leaves", "rye bread", &long].map(String::from).to_vec();
     let vectors = embedder.embed_documents(&texts).await.unwrap();
     let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    assert!(vectors.iter().all(|it| (cosine(it, it) - 1.0).abs() < 1e-3), "vectors have length 1");
-    assert!(cosine(&vectors[0], &vectors[2]) > 0.999, "the same text has the same vector");
-    assert!(cosine(&vectors[1], &vectors[3]) > cosine(&vectors[0], &vectors[3]), "the ferry is nearer to the ferry");
+    assert!(vectors.iter().all(|it| (cosine(it, it) - 1.0).abs() < 1e-3), "vectors are normalized");
+    assert!(cosine(&vectors[0], &vectors[2]) > 0.999, "equal texts have equal vectors");
+    assert!(cosine(&vectors[1], &vectors[3]) > cosine(&vectors[0], &vectors[3]), "the topic counts");
 }
 
 #[tokio::test]
 #[ignore = "needs a real model server: make test-models"]
-async fn a_server_without_embeddings_says_so() {
+async fn server_without_embeddings_is_reported() {
     let llama = Llama::start();
     let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
-    let error = vic::embed::open(&config).await.err().expect("it was not started with --embeddings");
+    let error = vic::embed::open(&config).await.err().expect("the server runs without --embeddings");
     assert!(error.message.contains("/v1/embeddings") && error.hint.is_some(), "{error:?}");
 }
 
 #[test]
 #[ignore = "needs a real model server: make test-models"]
-fn a_daemon_indexes_and_answers_with_the_vectors_of_the_server() {
+fn daemon_indexes_and_searches_with_server_vectors() {
     let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
     let world = World::new()
         .with("VIC_EMBED_BACKEND", "openai")
@@ -239,13 +239,13 @@ fn a_daemon_indexes_and_answers_with_the_vectors_of_the_server() {
 
 #[test]
 #[ignore = "needs a real model server: make test-models"]
-fn local_only_lets_a_server_on_this_machine_pass_and_writes_nothing_down() {
+fn local_only_allows_local_server_without_audit() {
     let llama = Llama::start();
     let world = world(&llama, MODEL);
     let answer = world.json(&["ask", "rye bread", "--privacy-mode", "local_only"]);
     assert_eq!(answer["query_plan"]["privacy_mode"], "local_only");
     assert!(!told(&answer).1.contains("forbids"), "{answer:#}");
-    // The server was asked, and answered.
+    // The server was called and answered.
     assert!(llama.log().contains("prompt eval time"), "{}", llama.log());
     assert_eq!(world.json(&["audit"]), json!([]));
 }

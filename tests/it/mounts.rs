@@ -1,6 +1,6 @@
-//! Disks that come and go, as a stick or a share does: what lay on them stays in the index, and they can be taken away.
+//! Disks that come and go, such as sticks and network shares: their files stay in the index, and the disk can be unmounted.
 //!
-//! Each test runs again, as one that is ignored otherwise, where it may mount.
+//! Each test reruns itself inside a namespace with mount permission, as an otherwise ignored test.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::harness::World;
 use crate::room::alone;
 use crate::watching::{NOTICED, SOON, is_degraded, opened, versions};
 
-/// Files that lie in the root's own file system.
+/// Files in the root's own file system.
 const HERE: [&str; 2] = ["a.md", "b/c.md"];
 
-/// Files that lie on the disk.
+/// Files on the disk.
 const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
 
-/// A daemon has seen what is mounted in a new root after this time.
+/// A daemon has noticed a mount in a new root after this time.
 const SEEN: Duration = Duration::from_secs(7);
 
 fn run(program: &str, arguments: &[&str]) {
@@ -28,7 +28,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A file system of its own, which lies at `home` and appears at `place`.
+/// A private file system, mounted at `home` and bind-mounted at `place`.
 struct Disk {
     home: String,
     place: String,
@@ -48,16 +48,16 @@ impl Disk {
         run("mount", &["--bind", &self.home, &self.place]);
     }
 
-    /// As a person does it: it fails where somebody holds a file of it open.
+    /// Unmounts the disk as a user does: fails while a file on it is open.
     fn unmount(&self) {
         run("umount", &[&self.place]);
     }
 }
 
-/// Takes the disk away and brings it back; `is_away` must be told meanwhile, and nothing may be stored or forgotten.
+/// Unmounts and remounts the disk. `is_away` must hold meanwhile, and nothing may be stored or dropped.
 fn check(world: &World, caller: &Caller, disk: &Disk, is_away: &dyn Fn(&Caller) -> bool) {
     let (before, stored) = (caller.files(), versions(world));
-    // What is mounted is looked at every five seconds: it has to have been seen there.
+    // Mounts are checked every five seconds: the daemon must have seen this one.
     std::thread::sleep(SEEN);
     disk.unmount();
     assert!(caller.within(NOTICED + SOON, is_away), "{:?}", caller.status());
@@ -73,18 +73,18 @@ fn check(world: &World, caller: &Caller, disk: &Disk, is_away: &dyn Fn(&Caller) 
         (before.id, before.hash, now.state) == (now.id, now.hash, FileState::Indexed)
     };
     assert!(back.len() == before.len() && back.iter().all(|(path, it)| is_same(path, it)), "{back:?}");
-    assert_eq!(versions(world), stored, "nothing was embedded or stored");
+    assert_eq!(versions(world), stored, "no file was embedded or stored again");
     assert_eq!(caller.hits("the text of f.md").first().map(|it| it.path.ends_with("f.md")), Some(true));
 }
 
 #[test]
-fn a12_a_root_whose_disk_is_taken_away_is_kept_and_is_as_it_was_when_the_disk_is_back() {
-    alone("mounts::inside_of_a_root_that_is_a_disk");
+fn a12_unmounted_root_keeps_index_and_recovers() {
+    alone("mounts::inside_root_on_disk");
 }
 
 #[test]
 #[ignore = "runs inside the test above"]
-fn inside_of_a_root_that_is_a_disk() {
+fn inside_root_on_disk() {
     let world = World::new();
     let disk = Disk::new(&world.files().with_file_name("home"), &world.files());
     let (world, caller) = opened(world, &ON_DISK);
@@ -94,13 +94,13 @@ fn inside_of_a_root_that_is_a_disk() {
 }
 
 #[test]
-fn a12_a_disk_below_a_root_that_is_taken_away_is_kept_and_is_as_it_was_when_it_is_back() {
-    alone("mounts::inside_of_a_root_with_a_disk");
+fn a12_unmounted_disk_below_root_keeps_index_and_recovers() {
+    alone("mounts::inside_root_with_disk");
 }
 
 #[test]
 #[ignore = "runs inside the test above"]
-fn inside_of_a_root_with_a_disk() {
+fn inside_root_with_disk() {
     let world = World::new();
     let disk = Disk::new(&world.files().with_file_name("home"), &world.files().join("m"));
     let on_disk = ON_DISK.map(|it| format!("m/{it}"));
@@ -109,7 +109,7 @@ fn inside_of_a_root_with_a_disk() {
     check(&world, &caller, &disk, &|it| is_degraded(&it.status(), "not mounted"));
     world.write("m/e/new.md", "Written when it was back: gentian.");
     assert!(caller.within(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "m/e/new.md")));
-    // And one that was there all the time.
+    // Also a folder that was available all the time.
     world.write("b/new.md", "Written beside it: saxifrage.");
     assert!(caller.within(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "b/new.md")));
 }

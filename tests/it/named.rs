@@ -1,4 +1,4 @@
-//! Every path that vic prints is one that it takes, alone and with its place.
+//! Every path that vic prints is accepted as input, alone and with its location.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::World;
 use crate::http::post;
 
-/// The text of a hit of `vic ask`, by a field of it.
+/// Returns a field of the first hit of `vic ask`.
 fn asked(world: &World, question: &str, field: &str) -> String {
     let answer = world.json(&["ask", question]);
     let hit = &answer["hits"][0];
@@ -18,13 +18,13 @@ fn asked(world: &World, question: &str, field: &str) -> String {
     found.as_str().unwrap_or_else(|| panic!("{answer}")).to_string()
 }
 
-/// What a request of the bridge comes to.
+/// Posts a request. Returns the status and the JSON body.
 fn posted(world: &World, path: &str, body: &Value) -> (u16, Value) {
     let answered = post(world, path, body);
     (answered.status, answered.json())
 }
 
-/// Writes a zip archive with one member that is stored as it is.
+/// Writes a zip archive with one member.
 fn zip(path: &Path, member: &str, text: &str) {
     let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
     archive.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
@@ -33,7 +33,7 @@ fn zip(path: &Path, member: &str, text: &str) {
 }
 
 #[test]
-fn a_name_that_is_not_utf8_is_printed_as_a_url_that_every_command_takes() {
+fn non_utf8_name_is_printed_as_url_accepted_everywhere() {
     let world = World::new().with("VIC_WATCH", "0").start();
     let odd = world.files().join(OsStr::from_bytes(b"caf\xe9-menu.txt"));
     std::fs::write(&odd, "Soup of the day: leek").unwrap();
@@ -57,7 +57,7 @@ fn a_name_that_is_not_utf8_is_printed_as_a_url_that_every_command_takes() {
 }
 
 #[test]
-fn what_hits_print_is_taken_by_every_command_wherever_it_is_typed() {
+fn printed_locations_are_accepted_by_every_command() {
     let world = World::new().with("VIC_WATCH", "0").start();
     let lines: Vec<String> = (1..=9).map(|it| format!("Line {it} of the lease.")).collect();
     world.write("Contracts/lease.md", lines.join("\n"));
@@ -92,7 +92,7 @@ fn what_hits_print_is_taken_by_every_command_wherever_it_is_typed() {
 }
 
 #[test]
-fn a_path_that_two_roots_have_is_refused_with_both() {
+fn ambiguous_relative_path_is_refused_with_both_roots() {
     let world = World::new().with("VIC_WATCH", "0").start();
     let roots = ["a", "b"].map(|it| world.files().join(it));
     for root in &roots {
@@ -111,7 +111,7 @@ fn a_path_that_two_roots_have_is_refused_with_both() {
 }
 
 #[test]
-fn lines_around_a_found_one_are_those_of_the_file_without_its_secrets() {
+fn context_lines_match_file_with_secrets_redacted() {
     let world = World::new().with("VIC_WATCH", "0").start();
     let key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
     world.write("hives.md", format!("# Hives\n\nkey {key}\nThe hive weighed 31 kg.\n\nSold in May.\nlast\n"));
@@ -120,7 +120,7 @@ fn lines_around_a_found_one_are_those_of_the_file_without_its_secrets() {
     assert_eq!(
         shown.lines().collect::<Vec<_>>(),
         [
-            // Where a key was blacked out, the lines are those of the passage, which the heading is no part of.
+            // In a file with a redacted key, the context lines are those of the passage, which excludes the heading.
             "hives.md-3- key [redacted]",
             "hives.md:4: The hive weighed 31 kg.",
             "hives.md-5- ",

@@ -1,4 +1,4 @@
-//! Files by their names and by those of what lies in them, beside their text; mail by its own date; numbers in any notation.
+//! Search by file names, member names and attachment names; mail by its own date; numbers in any notation.
 
 use std::io::{Cursor, Write};
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::World;
 
-/// A daemon with these files indexed, among a hundred that speak of other things.
+/// A daemon with these files indexed, among a hundred unrelated files.
 fn world(files: &[(&str, &[u8])]) -> World {
     const WORDS: [&str; 12] = [
         "bridge", "ribbon", "barley", "lantern", "garden", "ledger", "winter", "window", "market", "harbour", "video",
@@ -37,7 +37,7 @@ fn hit(world: &World, question: &str) -> Value {
 }
 
 #[test]
-fn a_file_is_found_by_its_name_with_any_text() {
+fn file_is_found_by_name_regardless_of_text() {
     let text: &[u8] = b"A page of something else altogether.";
     let world = world(&[
         ("tariff-register-omega.txt", text),
@@ -67,7 +67,7 @@ fn a_file_is_found_by_its_name_with_any_text() {
     assert!(world.paths(&["register -omega"]).iter().all(|it| it != "tariff-register-omega.txt"));
     let found = hit(&world, "tariff omega");
     assert!(found["reasoning"].as_str().unwrap().contains("the name holds tariff, omega"), "{found:#}");
-    // What is deleted, or called otherwise, is not found by its old name.
+    // A deleted or renamed file is not found by its old name.
     std::fs::remove_file(world.files().join("winter ledger.txt")).unwrap();
     std::fs::rename(world.files().join("tariff-register-omega.txt"), world.files().join("epsilon.txt")).unwrap();
     world.index();
@@ -77,7 +77,7 @@ fn a_file_is_found_by_its_name_with_any_text() {
 }
 
 #[test]
-fn members_of_an_archive_are_found_by_their_names_with_or_without_text() {
+fn archive_members_are_found_by_name() {
     let archive = |members: &[(&str, &[u8])]| {
         let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for (name, content) in members {
@@ -110,12 +110,12 @@ fn mail(from: &str, date: &str, subject: &str, attachment: Option<&str>) -> Stri
     }
 }
 
-/// A message of Outlook with one attachment.
+/// An Outlook message with one attachment.
 fn outlook(subject: &str, attachment: &str) -> Vec<u8> {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     file.create_storage("/__attach_version1.0_#00000000").unwrap();
-    // The submit time, 2025-05-06, in units of 100 nanoseconds from 1601.
+    // The submit time, 2025-05-06, in units of 100 ns since 1601.
     let ticks = (1_746_489_600_u64 + 11_644_473_600) * 10_000_000;
     let properties = [vec![0; 32], vec![0x40, 0, 0x39, 0, 0, 0, 0, 0], ticks.to_le_bytes().to_vec()].concat();
     for (path, content) in [
@@ -132,7 +132,7 @@ fn outlook(subject: &str, attachment: &str) -> Vec<u8> {
 }
 
 #[test]
-fn mail_has_the_date_that_it_says_and_shows_what_is_attached() {
+fn mail_uses_its_own_date_and_lists_attachments() {
     let pump = mail("ada", "Tue, 11 Mar 2025 10:00:00 +0000", "The pump", Some("valve-drawing.bin"));
     let early = mail("ada", "Mon, 6 Jan 2025 10:00:00 +0000", "The pump, again", None);
     let other = mail("cora", "Wed, 12 Mar 2025 10:00:00 +0000", "The quay", None);
@@ -142,7 +142,7 @@ fn mail_has_the_date_that_it_says_and_shows_what_is_attached() {
         ("other.eml", other.as_bytes()),
         ("outlook.msg", &outlook("The crane", "crane-manual.bin")),
     ]);
-    // The files are of today, and one of them of March.
+    // The files are new, except that one was modified in March.
     let march = SystemTime::UNIX_EPOCH + Duration::from_secs(1_742_000_000);
     std::fs::File::options().write(true).open(world.files().join("early.eml")).unwrap().set_modified(march).unwrap();
     world.index();
@@ -160,7 +160,7 @@ fn mail_has_the_date_that_it_says_and_shows_what_is_attached() {
     assert!(warnings.contains("mail date"), "{answer:#}");
     assert!(answer["hits"][0]["reasoning"].as_str().unwrap().contains("mail date from 2025-03-01"), "{answer:#}");
     assert!(answer["hits"][0]["metadata"]["mail_date"].as_str().unwrap().starts_with("2025-03-1"), "{answer:#}");
-    // Of other files a date is that of the file.
+    // For other files, a date filter applies to the file's date.
     assert!(!world.json(&["ask", "files modified since 2025"])["warnings"].to_string().contains("mail date"));
     for (question, file, attachment) in [
         ("what was attached to the mail about the pump", "pump.eml", "valve-drawing.bin"),
@@ -179,7 +179,7 @@ fn mail_has_the_date_that_it_says_and_shows_what_is_attached() {
 }
 
 #[test]
-fn a_number_is_found_in_every_notation() {
+fn number_is_found_in_every_notation() {
     let world = world(&[
         ("a.txt", b"The offer of Tolmen Paper is 1,234.56 EUR."),
         ("b.txt", b"Bag of 5 kg flour at the baker."),

@@ -1,5 +1,5 @@
-//! An Ollama server as its API documentation has it: models with capabilities, images as plain base64, errors as
-//! `{"error": ...}` with their statuses, and an error in the middle of an answer that began with status 200.
+//! A fake Ollama server according to its API documentation: models with capabilities, images as plain base64, errors as
+//! `{"error": ...}` with a status, and an error in the middle of a response that began with status 200.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::server::{Act, Asked, Server};
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) name: &'static str,
-    /// Some of `completion`, `vision`, `embedding`, `thinking`, `tools`.
+    /// Any of `completion`, `vision`, `embedding`, `thinking`, `tools`.
     pub(crate) capabilities: &'static [&'static str],
-    /// Set when the server passes it on.
+    /// Set if the server forwards requests to a remote host.
     pub(crate) remote_host: Option<&'static str>,
 }
 
@@ -29,33 +29,33 @@ impl Model {
     }
 }
 
-/// What a model says, or how it fails.
+/// The reply of a model, or its failure.
 #[derive(Clone, Debug)]
 pub(crate) enum Says {
-    /// This, in two pieces.
+    /// This text, in two chunks.
     Text(String),
-    /// This, and then `num_predict` is reached.
+    /// This text, truncated at `num_predict`.
     Cut(String),
-    /// Something that is no answer of the API.
+    /// A body that is not valid for the API.
     Nonsense,
-    /// A first piece, then an error under status 200.
+    /// A first chunk, then an error under status 200.
     Broken(&'static str),
-    /// A first piece, then half a line and the end of the connection.
+    /// A first chunk, then half a line and a closed connection.
     HalfALine,
-    /// A first piece, then nothing for so long.
+    /// A first chunk, then silence for this time.
     Hangs(Duration),
-    /// The connection ends before anything is said.
+    /// A closed connection before any reply.
     Closes,
-    /// Refused, as when the queue is full.
+    /// A refusal, as from a full queue.
     Busy,
 }
 
-/// Starts a server with these models; `says` is asked with the body of every chat that is in order.
+/// Starts a server with these models. `says` gets the body of every valid chat.
 pub(crate) fn start(models: Vec<Model>, says: impl Fn(&Value) -> Says + Send + Sync + 'static) -> Server {
     Server::start(move |asked| answer(&models, asked, &says))
 }
 
-/// The images of a chat, decoded.
+/// Returns the decoded images of a chat.
 pub(crate) fn images(chat: &Value) -> Vec<Vec<u8>> {
     let messages = chat["messages"].as_array().unwrap();
     let images = messages.iter().filter_map(|it| it["images"].as_array()).flatten();
@@ -66,7 +66,7 @@ fn error(status: u16, message: impl Into<String>) -> Vec<Act> {
     Act::json(status, &json!({ "error": message.into() }))
 }
 
-/// What a server with these models answers.
+/// Returns the response of a server with these models.
 pub(crate) fn answer(models: &[Model], asked: &Asked, says: &dyn Fn(&Value) -> Says) -> Vec<Act> {
     let model = || models.iter().find(|it| asked.body["model"] == it.name);
     match (asked.method.as_str(), asked.path.as_str()) {
@@ -111,7 +111,7 @@ fn shown(model: &Model) -> Value {
     shown
 }
 
-/// What the server refuses before the model says anything.
+/// Returns the refusal of an invalid chat, if any.
 fn wrong(model: &Model, body: &Value) -> Option<Vec<Act>> {
     if !model.can("completion") {
         return Some(error(400, format!("\"{}\" does not support chat", model.name)));
@@ -169,7 +169,7 @@ fn chat(model: &str, says: Says) -> Vec<Act> {
 }
 
 #[test]
-fn the_server_refuses_what_the_real_one_refuses() {
+fn fake_server_refuses_like_ollama() {
     let models = [Model::new("text", &["completion"]), Model::new("eye", &["completion", "vision"])];
     let status = |body: Value| {
         let asked = Asked { method: "POST".into(), path: "/api/chat".into(), body };

@@ -1,6 +1,5 @@
-//! An OpenAI-compatible server: `POST /v1/chat/completions` as server-sent events, pictures as addresses that hold them,
-//! errors as `{"error": {"message", "type", "code"}}`; `GET /v1/models`, and `POST /v1/embeddings` with the lengths of
-//! the texts.
+//! A fake OpenAI-compatible server: `POST /v1/chat/completions` as server-sent events, pictures as data URLs, errors as
+//! `{"error": {"message", "type", "code"}}`, `GET /v1/models`, and `POST /v1/embeddings` with the text lengths as vectors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::World;
 use crate::server::{Act, Asked, Server};
 
-/// Starts a server with these models, of which those called `eye` can see; `says` is asked with the body of every chat
-/// that is in order.
+/// Starts a server with these models; a model named `eye` accepts pictures. `says` gets the body of every valid chat.
 pub(crate) fn start(
     models: &'static [&'static str],
     says: impl Fn(&Value) -> String + Send + Sync + 'static,
@@ -22,7 +20,7 @@ pub(crate) fn start(
     Server::start(move |asked| answer(models, asked, &says))
 }
 
-/// Starts a server that waits before it embeds texts with this word; questions without it are not kept waiting.
+/// Starts a server that waits before it embeds texts with this word. Other texts are not delayed.
 pub(crate) fn busy(word: &'static str, wait: impl Fn() + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         if asked.body["input"].to_string().contains(word) {
@@ -32,7 +30,7 @@ pub(crate) fn busy(word: &'static str, wait: impl Fn() + Send + Sync + 'static) 
     })
 }
 
-/// Starts a server that fails over texts as long as that says so.
+/// Starts a server that fails for texts for which `is_so` returns true.
 pub(crate) fn fails_over(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         let mut texts = asked.body["input"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -43,14 +41,14 @@ pub(crate) fn fails_over(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -
     })
 }
 
-/// A server that embeds no text with a certain word while it is held back.
+/// A server that, while held, embeds no text with a certain word.
 pub(crate) struct HeldBack {
     pub(crate) server: Server,
     is_held: Arc<AtomicBool>,
 }
 
 impl HeldBack {
-    /// Starts it, free.
+    /// Starts the server, not held.
     pub(crate) fn start(word: &'static str) -> HeldBack {
         let is_held = Arc::new(AtomicBool::new(false));
         let holds = is_held.clone();
@@ -71,7 +69,7 @@ impl HeldBack {
     }
 }
 
-/// Has a world's texts embedded by this server.
+/// Configures the server as embedder of the world.
 pub(crate) fn embeds_for(world: World, server: &Server) -> World {
     world
         .with("VIC_EMBED_BACKEND", "openai")
@@ -83,7 +81,7 @@ fn error(status: u16, kind: &str, message: impl Into<String>) -> Vec<Act> {
     Act::json(status, &json!({ "error": { "message": message.into(), "type": kind, "code": status } }))
 }
 
-/// What a server with these models answers.
+/// Returns the response of a server with these models.
 pub(crate) fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> String) -> Vec<Act> {
     let model = asked.body["model"].as_str().unwrap_or_default();
     match (asked.method.as_str(), asked.path.as_str()) {
@@ -109,7 +107,7 @@ pub(crate) fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> St
     }
 }
 
-/// The pictures of a chat, decoded; none for what is no `data:image/...;base64,` address of a picture of that type.
+/// Returns the decoded pictures of a chat; None for an invalid `data:image/...;base64,` URL or another picture type.
 pub(crate) fn pictures(chat: &Value) -> Vec<Option<Vec<u8>>> {
     let messages = chat["messages"].as_array().into_iter().flatten();
     let parts = messages.filter_map(|it| it["content"].as_array()).flatten().filter(|it| it["type"] == "image_url");
@@ -132,12 +130,12 @@ fn embeddings(body: &Value) -> Vec<Act> {
     Act::json(200, &json!({ "object": "list", "data": data, "model": body["model"], "usage": { "total_tokens": 1 } }))
 }
 
-/// What `says` gives to have the model call a tool.
+/// Returns the text with which `says` makes the model call a tool.
 pub(crate) fn call(tool: &str, arguments: &Value) -> String {
     format!("{CALL}{tool}{CALL}{arguments}")
 }
 
-/// Marks a call.
+/// Marks a tool call.
 const CALL: char = '\u{1}';
 
 fn chat(model: &str, text: &str) -> Vec<Act> {

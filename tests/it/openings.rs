@@ -1,4 +1,4 @@
-//! Which files are opened below a folder, by whoever it is: the kernel tells.
+//! Which files below a folder are opened, by any process, as reported by inotify.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Every opening of a file below a folder since this was made; of folders that are made later nothing is told.
+/// Every opening of a file below a folder since the creation of this value. Folders created later are not covered.
 pub(crate) struct Openings {
     queue: OwnedFd,
     folders: HashMap<i32, PathBuf>,
@@ -22,14 +22,14 @@ impl Openings {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         let all = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
         let watch = |path: PathBuf| {
-            // The closing keeps two openings of one file apart, which would count as one.
+            // Close events separate two openings of one file, which inotify would otherwise merge.
             (inotify::add_watch(&queue, &path, WatchFlags::OPEN | WatchFlags::CLOSE).unwrap(), path)
         };
         let folders = all.filter(|it| it.file_type().is_dir()).map(|it| watch(it.into_path())).collect();
         Openings { queue, folders, seen: Vec::new() }
     }
 
-    /// The files so far, each as often as it was opened.
+    /// Returns the opened files so far, one entry per opening.
     pub(crate) fn seen(&mut self) -> &[PathBuf] {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4_096];
         let mut reader = Reader::new(&self.queue, &mut buffer);
@@ -39,7 +39,7 @@ impl Openings {
                 Err(Errno::AGAIN) => return &self.seen,
                 Err(error) => panic!("{error}"),
             };
-            assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "some were lost");
+            assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "inotify events were lost");
             if event.events().contains(ReadFlags::OPEN) && !event.events().contains(ReadFlags::ISDIR) {
                 let name = event.file_name().map_or(OsStr::new(""), |it| OsStr::from_bytes(it.to_bytes()));
                 self.seen.push(self.folders[&event.wd()].join(name));
@@ -47,7 +47,7 @@ impl Openings {
         }
     }
 
-    /// How often one of them was opened so far.
+    /// Returns how often a file was opened so far.
     pub(crate) fn of_file(&mut self, path: &Path) -> usize {
         self.seen().iter().filter(|it| *it == path).count()
     }

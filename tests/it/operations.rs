@@ -1,4 +1,4 @@
-//! Random operations on a real folder: after each `vic sync`, the index is what is on disk, and finds it.
+//! Random operations on a real folder: after each `vic sync`, the index matches the disk, and every file is found.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use crate::harness::World;
 use crate::torture::{figure, percentile, size, soon};
 use crate::workshop::Workshop;
 
-/// A sync takes no longer than this, 95 times in 100.
+/// Promised duration of a sync (p95).
 const SYNCED: Duration = Duration::from_secs(2);
 
-/// Works, waits, and compares, `rounds` times; gives how long each wait took.
+/// Runs operations, syncs, and compares, `rounds` times. Returns the duration of each sync.
 fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     let world = World::new().start();
     let mut workshop = Workshop::new(world.files().canonicalize().unwrap(), seed);
@@ -19,7 +19,7 @@ fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     world.index();
     let (caller, over) = (Caller::new(&world), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // The status is asked for all the time: its numbers have to add up at every moment.
+        // Another thread requests the status continuously: its counts must always add up.
         scope.spawn(|| {
             let caller = Caller::new(&world);
             while !over.load(Ordering::Relaxed) {
@@ -45,7 +45,7 @@ fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     })
 }
 
-/// Ends the other thread also when a test fails.
+/// Stops the other thread, also when the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -55,12 +55,12 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn after_random_operations_and_a_sync_the_index_is_what_is_on_disk() {
+fn sync_matches_disk_after_random_operations() {
     let waits = work(7, 8, 60);
     println!("waits: {waits:.2?}");
 }
 
-/// `VIC_TORTURE_SEEDS` seeds, from `VIC_TORTURE_SEED` on, of `VIC_TORTURE_OPERATIONS` operations each.
+/// Runs `VIC_TORTURE_SEEDS` seeds from `VIC_TORTURE_SEED` on, with `VIC_TORTURE_OPERATIONS` operations each.
 #[test]
 #[ignore = "takes hours: see `make torture`"]
 fn torture_random_operations() {
@@ -73,6 +73,6 @@ fn torture_random_operations() {
         figure(&format!("{operations} random operations, seed {seed}"), found);
         all.extend(waits);
     }
-    // When all of them are done: a slow machine is no reason to leave any out.
+    // Checked after all seeds: a slow machine is no reason to skip any.
     soon("a sync after a hundred of them (p95)", percentile(&all, 95), SYNCED);
 }

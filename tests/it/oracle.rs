@@ -1,8 +1,7 @@
-//! A writer of files that remembers what it wrote and what the daemon has acknowledged, and compares both with what is
-//! there after the daemon was killed.
+//! A writer of files that records what it wrote and what the daemon acknowledged. Compares both with the data after a kill.
 //!
-//! A change is acknowledged when the daemon lists the file as indexed with the hash of what was written. The
-//! acknowledgements also go to a file that is synced line by line, to be read by people when something is lost.
+//! A change is acknowledged when the daemon lists the file as indexed with the hash of the written content. Acknowledgements
+//! also go to a ledger file, synced line by line, for debugging a loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,36 +18,36 @@ use vic::store::{FileSet, LanceStore, Store};
 use crate::harness::World;
 use crate::torture::Dice;
 
-/// Files that are kept at most; then older ones are changed, renamed and deleted only.
+/// Maximum number of files. Beyond it, files are only changed, renamed and deleted.
 const MOST_FILES: usize = 60;
 
-/// What stands in front of the word that each version of each file has for itself.
+/// Prefix of the unique word of each file version.
 const MARK: &str = "token";
 
-/// What was written, and what of it the daemon has acknowledged.
+/// The written files, and the acknowledgements of the daemon.
 pub(crate) struct Oracle {
     dice: Dice,
     serial: u64,
     folder: PathBuf,
-    /// The word of each file that there is.
+    /// The current version of each file.
     written: BTreeMap<PathBuf, Version>,
-    /// The files whose present version was acknowledged, and when.
+    /// Files with an acknowledged current version, and the time of the acknowledgement.
     acknowledged: BTreeMap<PathBuf, u64>,
-    /// Acknowledged versions that are no more.
+    /// Acknowledged versions that have been replaced.
     past: Vec<Promise>,
     ledger: File,
     pub(crate) acknowledgements: u64,
     runtime: Runtime,
 }
 
-/// One content of one file.
+/// One version of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
     pub(crate) token: String,
     pub(crate) hash: [u8; 32],
 }
 
-/// A version that was acknowledged, in nanoseconds since the epoch from when until it was touched.
+/// An acknowledged version with its validity in nanoseconds since the epoch, until the file was touched.
 struct Promise {
     path: PathBuf,
     version: Version,
@@ -56,18 +55,18 @@ struct Promise {
     until: u64,
 }
 
-/// What a store and a catalog hold that nobody works on.
+/// The contents of a store and a catalog at rest.
 pub(crate) struct Rest {
-    /// Every file by its path below the root.
+    /// Every file by its path relative to the root.
     pub(crate) records: BTreeMap<PathBuf, FileRecord>,
-    /// The words of each file in the store, and its rows.
+    /// The words and the number of rows of each file in the store.
     pub(crate) words: BTreeMap<FileId, (Vec<String>, u64)>,
-    /// What the store found damaged when it was opened.
+    /// Damaged files that the store set aside when it was opened.
     damaged: Vec<PathBuf>,
 }
 
 impl Oracle {
-    /// Writes into the folder of this world.
+    /// Creates an oracle that writes into the folder of this world.
     pub(crate) fn new(world: &World, seed: u64) -> Oracle {
         let ledger = File::create(world.data().with_file_name("acknowledged")).unwrap();
         Oracle {
@@ -83,17 +82,17 @@ impl Oracle {
         }
     }
 
-    /// Milliseconds to wait, or anything else that is to be drawn.
+    /// Draws a number, such as milliseconds to wait.
     pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
         self.dice.within(range)
     }
 
-    /// How many acknowledged versions there were at that moment.
+    /// Returns the number of acknowledged versions at that moment.
     pub(crate) fn promised_at(&self, at: u64) -> u64 {
         self.promises(at).count() as u64
     }
 
-    /// The files whose present version is acknowledged.
+    /// Returns the files with an acknowledged current version.
     pub(crate) fn present(&self) -> Vec<(PathBuf, Version)> {
         self.acknowledged.keys().map(|path| (path.clone(), self.written[path].clone())).collect()
     }
@@ -104,7 +103,7 @@ impl Oracle {
         present.map(|(path, _)| (path, &self.written[path])).chain(past.map(|it| (&it.path, &it.version)))
     }
 
-    /// Called before a file is touched: from now on nobody promises its present version.
+    /// Must precede every change of a file: ends the promise for its current version.
     fn touch(&mut self, path: &Path) {
         if let Some(from) = self.acknowledged.remove(path) {
             let version = self.written[path].clone();
@@ -156,7 +155,7 @@ impl Oracle {
         self.written.insert(path, Version { token, hash: *blake3::hash(content.as_bytes()).as_bytes() });
     }
 
-    /// Asks the daemon what it has, and notes what is acknowledged by that. Whoever does not answer acknowledges nothing.
+    /// Lists the indexed files and notes new acknowledgements. Notes none if the daemon does not answer.
     pub(crate) fn note_acknowledged(&mut self, world: &World) {
         let config = world.config();
         let listed = self.runtime.block_on(async {
@@ -180,8 +179,8 @@ impl Oracle {
         self.ledger.sync_data().unwrap();
     }
 
-    /// Opens a data directory that no daemon holds, and checks that every version that was acknowledged and not touched
-    /// at that moment is marked and stored, once. Gives what is wrong.
+    /// Opens a data directory without a daemon. Checks that every version acknowledged and untouched at that moment is
+    /// recorded and stored exactly once. Returns the errors.
     pub(crate) fn check_at_rest(&self, data: &Path, at: u64) -> Vec<String> {
         let rest = match self.runtime.block_on(Rest::open(data)) {
             Ok(rest) => rest,
@@ -195,7 +194,7 @@ impl Oracle {
         wrong
     }
 
-    /// Waits until the daemon has everything, and checks that its index is the folder: every file once, nothing else.
+    /// Waits until the index matches the folder: every file once, nothing else.
     pub(crate) fn check_converged(&mut self, world: &World) {
         let config = world.config();
         let expected: BTreeSet<(PathBuf, String)> =
@@ -228,12 +227,12 @@ impl Oracle {
     }
 }
 
-/// Nanoseconds since the epoch.
+/// Returns the nanoseconds since the epoch.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
-/// Every file with the word in it, as the running daemon finds them.
+/// Returns every file and word found through the running daemon.
 async fn words(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
     let request = GrepRequest { pattern: format!("{MARK}[0-9a-f]+"), limit: Some(10_000), ..GrepRequest::default() };
     let client = Client::connect(config).await.unwrap();
@@ -242,14 +241,14 @@ async fn words(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
 }
 
 impl Rest {
-    /// Reads everything.
+    /// Reads the whole catalog and store.
     pub(crate) async fn open(data: &Path) -> vic::error::Result<Rest> {
         let catalog = Catalog::open(&data.join("catalog.sqlite"))?;
         let (records, _) = catalog.search(&FileFilter::default(), usize::MAX, 0)?;
         let records = records.into_iter().map(|it| (it.found.path.clone(), it)).collect();
         let mut words = BTreeMap::<FileId, (Vec<String>, u64)>::new();
         let mut damaged = Vec::new();
-        // Nothing was ever stored before the first table was remembered.
+        // Before the first table is recorded, nothing has been stored.
         if let Some(fingerprint) = catalog.meta_get("serving_fingerprint")? {
             let dimension = catalog.meta_get("serving_dimension")?.unwrap().parse().unwrap();
             let store = LanceStore::open(&data.join("index"), &fingerprint, dimension).await?;
@@ -266,12 +265,12 @@ impl Rest {
         Ok(Rest { records, words, damaged })
     }
 
-    /// What is wrong with a file whose version was acknowledged.
+    /// Returns the error of an acknowledged file version, if any.
     fn problem(&self, path: &Path, version: &Version) -> Option<String> {
         let shown = path.display();
         let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
-        // A file that was renamed, or that was to be a copy of one that changed, is looked at once more: until then it is
-        // pending, and answers as before.
+        // A file that was renamed, or was to copy a file that changed, is checked again. It is pending until then and still
+        // answers as before.
         let stands = match record.state {
             FileState::Indexed => record.hash.is_some_and(|it| it.0 == version.hash),
             FileState::Pending => true,

@@ -1,5 +1,5 @@
-//! A web page cannot drive the daemon, and nobody does without a key. Everything here is sent as bytes, because no library
-//! would send it.
+//! A web page cannot drive the daemon, and no client can without a key. Requests are sent as raw bytes, because no library
+//! would send them.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::h2;
 use crate::harness::World;
 use crate::http::{Answered, connect, key, key_line, raw, send};
 
-/// Names that are not the server's, however much they look like it. `PORT` is the one it listens on.
+/// Host names that are not the server's but resemble it. `PORT` is its port.
 const HOSTS: &[&str] = &[
     "evil.example",
     "evil.example:PORT",
@@ -29,7 +29,7 @@ const HOSTS: &[&str] = &[
     "localhost:PORT@evil.example",
 ];
 
-/// What browsers say of the page that sends a request.
+/// Headers with which browsers identify the page behind a request.
 const PAGES: &[(&str, &str)] = &[
     ("origin", "https://evil.example"),
     ("origin", "null"),
@@ -41,7 +41,7 @@ const PAGES: &[(&str, &str)] = &[
     ("sec-fetch-site", "same-origin"),
 ];
 
-/// What a page could try: method, path, kind of body, body. Each would do or tell something.
+/// Requests a page could try: method, path, content type, body. Each would act or reveal data.
 fn tries(world: &World) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let start = json!({"root": world.files(), "full": true}).to_string();
     let call = json!({
@@ -59,7 +59,7 @@ fn tries(world: &World) -> Vec<(&'static str, &'static str, &'static str, String
     ]
 }
 
-/// What must not change: jobs, roots, and the versions of the index.
+/// State that must not change: jobs, roots, and the versions of the index.
 fn state(world: &World) -> (usize, Value, BTreeSet<String>) {
     let versions = walk(&world.data().join("index"));
     (world.json(&["jobs"]).as_array().unwrap().len(), world.json(&["roots"]), versions)
@@ -83,7 +83,7 @@ fn port(world: &World) -> String {
     address.trim().rsplit(':').next().unwrap().to_string()
 }
 
-/// Sends one request with the right key, so that nothing but name and page can refuse it.
+/// Sends a request with a valid key, so that only host and origin can cause a refusal.
 fn attempt(world: &World, (method, path, kind, body): &(&str, &str, &str, String), headers: &str) -> Answered {
     let kind = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
     let accept = "accept: application/json, text/event-stream\r\n";
@@ -104,7 +104,7 @@ fn check(answered: &Answered, what: &str) {
 }
 
 #[test]
-fn no_page_and_no_foreign_name_gets_through_on_any_listener_and_nothing_happens() {
+fn foreign_origin_and_host_are_refused_on_every_listener() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     world.write("a.md", "A private thought about the orchard.");
     world.index();
@@ -126,12 +126,12 @@ fn no_page_and_no_foreign_name_gets_through_on_any_listener_and_nothing_happens(
     cases_of_form(&world);
     cases_of_grpc(&world);
     assert_eq!(state(&world), before);
-    // The same requests under the right name do what they say.
+    // Control: the same request with the right host is accepted.
     let one = &tries(&world)[2];
     assert_eq!(attempt(&world, one, "host: localhost:PORT\r\n").status, 202);
 }
 
-/// Names at other places than usual.
+/// Host names in unusual places.
 fn cases_of_form(world: &World) {
     let key = key_line(world);
     for (line, hosts) in [
@@ -145,7 +145,7 @@ fn cases_of_form(world: &World) {
         let answered = raw(world, &format!("{line}\r\nconnection: close\r\n{hosts}{key}\r\n"));
         check(&answered, &format!("{line} {hosts}"));
     }
-    // What a browser asks first for a page on the internet that wants to talk to a private address.
+    // The preflight of a browser for a public page that wants to reach a private address.
     let preflight = "origin: https://evil.example\r\naccess-control-request-method: POST\r\n\
                      access-control-request-private-network: true\r\n";
     let answered =
@@ -160,7 +160,7 @@ fn cases_of_grpc(world: &World) {
     let authorization = ("authorization", key.as_str());
     let message = h2::text(1, world.files().to_str().unwrap());
     let start = "/vic.v1.Vic/StartIndex";
-    // What cannot be part of an address at all, a client cannot send in `:authority`.
+    // A client cannot send a name with `@` in `:authority`.
     for host in HOSTS.iter().filter(|it| !it.contains('@')) {
         let called = h2::call(world, &host.replace("PORT", &port), start, &[authorization], &message);
         assert_eq!((called.status, called.code), (403, Some(7)), "{host}: {called:?}");
@@ -177,7 +177,7 @@ fn cases_of_grpc(world: &World) {
 }
 
 #[test]
-fn a_body_that_only_forms_send_is_415_even_with_the_key() {
+fn form_content_type_is_refused_with_415() {
     let world = World::new().start();
     let start = json!({"root": world.files()}).to_string();
     for kind in ["text/plain", "text/plain;charset=UTF-8", "multipart/form-data; boundary=x"] {
@@ -186,7 +186,7 @@ fn a_body_that_only_forms_send_is_415_even_with_the_key() {
     assert_eq!(world.json(&["jobs"]), json!([]));
 }
 
-/// What stands for a key and is none.
+/// Invalid credentials.
 const WRONG: &[&str] = &[
     "",
     "Bearer",
@@ -198,14 +198,14 @@ const WRONG: &[&str] = &[
 ];
 
 #[test]
-fn every_path_but_liveness_and_every_method_ask_for_the_key() {
+fn every_path_except_liveness_requires_the_key() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let listed = send(&world, "GET", "/", &[], "").json()["paths"].clone();
     for name in listed.as_object().unwrap().keys() {
         let (method, path) = name.split_once(' ').unwrap();
         for &shown in WRONG {
             let status = send(&world, method, path, &[("authorization", shown)], "{}").status;
-            // So many wrong keys are told to wait; where none is shown there is nothing to guess.
+            // Many wrong keys are rate-limited with 429. Requests without a key are not: they guess nothing.
             let expected: &[u16] = match (path == "/health", shown.is_empty()) {
                 (true, true) => &[200],
                 (true, false) => &[200, 429],
@@ -222,14 +222,14 @@ fn every_path_but_liveness_and_every_method_ask_for_the_key() {
         assert!(matches!(called.code, Some(8 | 16)), "{method}: {called:?}");
     }
     assert_eq!(h2::call(&world, "localhost", "/grpc.health.v1.Health/Check", &[], &[]).code, Some(0));
-    // In the query it is no key, and the right one still opens.
+    // A key in the query is ignored, and the right one in the header still works.
     let query = format!("/v1/status?key={}&access_token={}", key(&world), key(&world));
     assert_eq!(send(&world, "GET", &query, &[("authorization", "")], "").status, 401);
     assert_eq!(send(&world, "GET", "/v1/status", &[], "").status, 200);
 }
 
 #[test]
-fn who_shows_no_key_learns_nothing_that_depends_on_the_files() {
+fn response_without_key_reveals_no_file_data() {
     let world = World::new().start();
     world.write("a.md", "A private thought about the orchard.");
     world.index();
@@ -252,7 +252,7 @@ fn who_shows_no_key_learns_nothing_that_depends_on_the_files() {
 }
 
 #[test]
-fn a_thousand_wrong_keys_are_slowed_down_and_the_right_one_still_opens() {
+fn wrong_keys_are_rate_limited_and_right_key_works() {
     let world = World::new().start();
     let guess = |number: u32| {
         let shown = format!("Bearer guess-{number}");
@@ -266,7 +266,7 @@ fn a_thousand_wrong_keys_are_slowed_down_and_the_right_one_still_opens() {
 }
 
 #[test]
-fn mcp_knows_no_session_that_could_stand_for_the_key_and_reads_no_endless_call() {
+fn mcp_session_id_grants_nothing_and_huge_call_is_refused() {
     let world = World::new().start();
     let call = |padding: usize| {
         let arguments = json!({"query": "x".repeat(padding)});
@@ -278,7 +278,7 @@ fn mcp_knows_no_session_that_could_stand_for_the_key_and_reads_no_endless_call()
         |more: &[(&str, &str)], body: &str| send(&world, "POST", "/mcp", &[&common[..], more].concat(), body).status;
     let session = ("mcp-session-id", "7f3c1e0a-0000-4000-8000-000000000001");
     assert_eq!(send(&[("authorization", ""), session], &call(1)), 401);
-    assert!(matches!(send(&[session], &call(1)), 200 | 400 | 404), "a guessed session opens nothing more");
+    assert!(matches!(send(&[session], &call(1)), 200 | 400 | 404), "a guessed session grants nothing");
     assert_eq!(send(&[("mcp-protocol-version", "1999-01-01")], &call(1)), 400);
     assert!(matches!(send(&[], "{\"jsonrpc\": \"2.0\""), 400 | 415));
     assert_eq!(send(&[], &call(1)), 200);
@@ -287,7 +287,7 @@ fn mcp_knows_no_session_that_could_stand_for_the_key_and_reads_no_endless_call()
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let accept = "accept: application/json, text/event-stream\r\n";
     let request = format!("{head}{accept}{}content-length: {}\r\n\r\n{long}", key_line(&world), long.len());
-    // It answers before all has come, and then closes.
+    // The daemon responds before it has read everything, and then closes.
     let _cut = stream.write_all(request.as_bytes());
     let mut told = Vec::new();
     let _reset = stream.read_to_end(&mut told);
@@ -296,7 +296,7 @@ fn mcp_knows_no_session_that_could_stand_for_the_key_and_reads_no_endless_call()
 }
 
 #[test]
-fn without_keys_the_status_says_so() {
+fn disabled_auth_is_reported_in_status() {
     let world = World::new().with("VIC_BRIDGE_AUTH", "none").start();
     assert_eq!(send(&world, "GET", "/v1/status", &[("authorization", "")], "").status, 200);
     assert!(!world.data().join("key").exists());

@@ -1,5 +1,5 @@
-//! Four times as many questions as the machine can answer, at a constant rate: whoever does not wait for answers, as the
-//! clients of a real server do not, cannot be slowed down by it.
+//! Open-loop load at four times the daemon's capacity: clients that do not wait for responses, like those of a real server,
+//! keep the rate constant.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,20 +13,20 @@ use crate::openai;
 use crate::server::Server;
 use crate::torture::{Promises, figure, percentile, size};
 
-/// Threads that ask: far more than questions that the daemon takes at once, so that the rate holds.
+/// Client threads: far more than the daemon admits at once, so that the rate is kept.
 const ASKING: usize = 96;
 
-/// What a model takes for a question, where it is not this machine that computes.
+/// Simulated time of a remote model per question.
 const MODEL: Duration = Duration::from_millis(50);
 
-/// What a question came to.
+/// The result of a question.
 struct Outcome {
     status: u16,
     told_when: bool,
     took: Duration,
 }
 
-/// Asks once.
+/// Sends one question.
 fn ask(world: &World, number: usize) -> Outcome {
     let begun = Instant::now();
     let answered =
@@ -34,7 +34,7 @@ fn ask(world: &World, number: usize) -> Outcome {
     Outcome { status: answered.status, told_when: answered.header("retry-after").is_some(), took: begun.elapsed() }
 }
 
-/// So many clients, each of which asks again as soon as it has its answer.
+/// Closed loop: each of `clients` sends its next question after the response.
 fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Outcome> {
     let (begun, all) = (Instant::now(), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Outcome> {
     all.into_inner().unwrap()
 }
 
-/// Questions at a constant rate, whatever becomes of them.
+/// Open loop: questions at a constant rate, independent of the responses.
 fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Outcome> {
     let (begun, next, all) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let total = (rate * time.as_secs_f64()) as usize;
@@ -76,7 +76,7 @@ fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Outcome> {
     all.into_inner().unwrap()
 }
 
-/// The slowest of these but for one in a hundred.
+/// Returns the p99.
 fn p99(took: Vec<Duration>) -> Duration {
     percentile(&took, 99)
 }
@@ -85,7 +85,7 @@ fn answered(outcomes: &[Outcome]) -> Vec<Duration> {
     outcomes.iter().filter(|it| it.status == 200).map(|it| it.took).collect()
 }
 
-/// How long `/health` takes, until it is over.
+/// Measures `/health` until `over` is set.
 fn watch_health(world: &World, over: &AtomicBool) -> Vec<Duration> {
     let mut took = Vec::new();
     while !over.load(Ordering::Relaxed) {
@@ -97,15 +97,15 @@ fn watch_health(world: &World, over: &AtomicBool) -> Vec<Duration> {
     took
 }
 
-/// How many times what is promised is borne with.
+/// Tolerated multiples of the promised values.
 struct Borne {
-    /// Of the time of an answer.
+    /// For the response time.
     time: u32,
-    /// Of the answers that are missing.
+    /// For the share of missing answers.
     missing: f64,
 }
 
-/// Floods a daemon and holds what came of it against the promises.
+/// Floods a daemon and checks the results against the promises.
 fn flood(world: &World, borne: &Borne) {
     for number in 0..500 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
@@ -136,17 +136,17 @@ fn flood(world: &World, borne: &Borne) {
     promises.at_most("MiB of memory more after the flood", memory() - before, 100.0, 100.0);
     let missing = 100.0 * (1.0 - goodput / peak);
     promises.at_most("answers in the flood missing to those at the peak, %", missing, 10.0, 10.0 * borne.missing);
-    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "every refusal says when to come back");
+    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "every refusal has a retry-after");
     std::thread::sleep(Duration::from_secs(5));
     let after = p99(answered(&closed_loop(world, 1, Duration::from_secs(3))));
     promises.soon("p99 of an answer 5 s after it", after, idle);
     promises.check();
 }
 
-/// What an answer costs is the model's time and not the processors': they are left to whoever asks.
+/// The cost of an answer is the model's time, so the clients have the processors for themselves.
 #[test]
 #[ignore = "measures, and needs the machine for itself: make torture"]
-fn torture_overload_of_a_model_that_takes_its_time() {
+fn torture_overload_of_slow_model() {
     let server = Server::start(|asked| {
         std::thread::sleep(MODEL);
         openai::answer(&["any"], asked, &|_| String::new())
@@ -160,7 +160,7 @@ fn torture_overload_of_a_model_that_takes_its_time() {
     flood(&world, &Borne { time: 1, missing: 1.0 });
 }
 
-/// Whoever asks is on the processors that answer, and takes a share of them: more is borne with.
+/// Clients and daemon compete for the same processors, so more is tolerated.
 #[test]
 #[ignore = "measures, and needs the machine for itself: make torture"]
 fn torture_overload_of_the_processors() {

@@ -1,11 +1,11 @@
-//! One daemon for a data directory.
+//! A single daemon per data directory.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::World;
 
-/// A second start ends within this time.
+/// Time limit for the exit of a second start.
 const SOON: Duration = Duration::from_secs(2);
 
 fn start(world: &World) -> Child {
@@ -14,19 +14,19 @@ fn start(world: &World) -> Child {
 }
 
 #[test]
-fn a_second_start_ends_soon_and_the_lock_of_a_killed_daemon_is_free_at_once() {
+fn second_start_exits_and_killed_daemon_frees_lock() {
     let mut world = World::new().start();
     let begun = Instant::now();
     assert_eq!(start(&world).wait().unwrap().code(), Some(5));
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     world.kill();
-    // No pause: it has to get the lock at the first try.
+    // No pause: the first attempt must get the lock.
     world.spawn();
     assert!(world.ended().is_none());
 }
 
 #[test]
-fn of_a_hundred_daemons_that_start_at_once_one_remains() {
+fn one_of_hundred_concurrent_starts_remains() {
     let world = World::new();
     let mut starts: Vec<Child> = (0..100).map(|_| start(&world)).collect();
     let begun = Instant::now();
@@ -35,7 +35,7 @@ fn of_a_hundred_daemons_that_start_at_once_one_remains() {
         starts.retain_mut(|it| match it.try_wait().unwrap() {
             None => true,
             Some(status) => {
-                assert_eq!(status.code(), Some(5), "a loser says that another has it");
+                assert_eq!(status.code(), Some(5), "the exit code reports another daemon");
                 false
             }
         });

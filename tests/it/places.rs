@@ -1,5 +1,5 @@
-//! Every sentence leads to its own page, slide, frame, sheet and row, chapter, part and line, however many of them share a
-//! passage: documents of each format, made here with the truth beside them, through the real pipeline.
+//! Every sentence leads to its page, slide, frame, sheet and row, chapter, part and line, even where several share a
+//! passage. Generated documents of each format with known locations go through the real pipeline.
 
 mod made;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::harness::World;
 use crate::torture::figure;
 
-/// Where a sentence stands, as far as its format tells.
+/// The location of a sentence, as far as its format defines one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Truth {
     pub(crate) page: Option<u64>,
@@ -23,19 +23,19 @@ pub(crate) struct Truth {
     pub(crate) line: Option<u64>,
 }
 
-/// A document with its sentences, each with its place.
+/// A document with its sentences and their locations.
 pub(crate) struct Made {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
     pub(crate) sentences: Vec<(String, Truth)>,
-    /// Those of the sentences that are titles or headings.
+    /// Sentences that are titles or headings.
     pub(crate) headings: Vec<String>,
 }
 
-/// What every sentence of the documents says.
+/// Common part of all sentences.
 pub(crate) const HOLDS: &str = "keeps the letter of";
 
-/// Words that no two sentences of a document have both of.
+/// Word lists: no two sentences of a document share both words.
 const FIRST: [&str; 24] = [
     "heron", "walnut", "copper", "lantern", "meadow", "harbor", "violin", "marble", "pepper", "castle", "rocket",
     "garden", "silver", "window", "basket", "thunder", "blanket", "kettle", "falcon", "orchid", "pencil", "saddle",
@@ -61,12 +61,12 @@ const SECOND: [&str; 17] = [
     "Rudolf",
 ];
 
-/// The sentence of a number.
+/// Returns the sentence with this number.
 pub(crate) fn sentence(number: usize) -> String {
     format!("The {} {HOLDS} {}.", FIRST[number % FIRST.len()], SECOND[number % SECOND.len()])
 }
 
-/// The place that was said of a match or a hit.
+/// Returns the location in the anchor of a match or a hit.
 fn said(anchor: &Value, truth: &Truth) -> Truth {
     let number = |name: &str| anchor[name].as_u64();
     let text = |name: &str| anchor[name].as_str().map(String::from);
@@ -75,7 +75,7 @@ fn said(anchor: &Value, truth: &Truth) -> Truth {
             cell.split(':').map(|it| it.trim_start_matches(char::is_alphabetic).parse().unwrap()).collect();
         (ends[0] == ends[ends.len() - 1]).then_some(ends[0])
     };
-    // Of lines only where the format has some; and then one, not a range.
+    // Compare lines only for formats with lines; the anchor must be one line, not a range.
     let line = number("line_start").filter(|it| number("line_end") == Some(*it));
     Truth {
         page: number("page"),
@@ -87,7 +87,7 @@ fn said(anchor: &Value, truth: &Truth) -> Truth {
     }
 }
 
-/// A world in which these documents are indexed.
+/// A world with these documents indexed.
 fn indexed(documents: &[Made]) -> World {
     let world = World::new().with("VIC_WATCH", "0").start();
     for it in documents {
@@ -103,12 +103,12 @@ fn indexed(documents: &[Made]) -> World {
     world
 }
 
-/// The file that a path of a match or a hit names.
+/// Returns the file in the path of a match or a hit.
 fn file_of(path: &str) -> &str {
     path.split("!/").next().unwrap_or(path)
 }
 
-/// Compares the place of every sentence that grep finds with the truth.
+/// Compares the location of every sentence found by grep with the truth.
 fn check_grep(world: &World, documents: &[Made]) {
     let found = world.json(&["grep", "-F", HOLDS, "--limit", "10000"]);
     let matches = found["matches"].as_array().unwrap();
@@ -134,16 +134,16 @@ fn check_grep(world: &World, documents: &[Made]) {
             document.sentences.len(),
             wrong.join("\n")
         );
-        figure("sentences whose place is told", format!("{}: {} of {0}", document.sentences.len(), document.name));
+        figure("sentences with a correct location", format!("{}: {} of {0}", document.sentences.len(), document.name));
     }
 }
 
-/// Asks for sentences, and compares the places of the hit and of what the answer quotes with the truth.
+/// Asks for sentences, and compares the locations of the hit and of the quotes with the truth.
 fn check_ask(world: &World, documents: &[Made], step: usize) {
     let mut wrong = Vec::new();
     for document in documents {
         let truths: HashMap<&str, &Truth> = document.sentences.iter().map(|(it, truth)| (it.as_str(), truth)).collect();
-        // A title or a heading is context: it is never quoted.
+        // Titles and headings are context and never quoted.
         let asked = document.sentences.iter().step_by(step).filter(|(it, _)| !document.headings.contains(it));
         for (sentence, truth) in asked {
             let answer = world.json(&["ask", &format!("{sentence} path:{}", document.name)]);
@@ -178,14 +178,14 @@ fn check_ask(world: &World, documents: &[Made], step: usize) {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The sample of one format: many short pages that share a passage, and long ones that have several.
+/// Two documents of a format: many short pages that share a passage, and long pages with several passages.
 fn both(of: impl Fn(&'static str, &[usize]) -> Made, short: &'static str, long: &'static str) -> [Made; 2] {
     let alternating: Vec<usize> = (0..40).map(|it| 1 + it % 3).collect();
     [of(short, &alternating), of(long, &[60, 1, 2, 90, 1, 50])]
 }
 
 #[test]
-fn every_sentence_of_a_pdf_leads_to_its_page() {
+fn pdf_sentences_map_to_pages() {
     let documents = both(made::pdf, "short.pdf", "long.pdf");
     let world = indexed(&documents);
     check_grep(&world, &documents);
@@ -193,7 +193,7 @@ fn every_sentence_of_a_pdf_leads_to_its_page() {
 }
 
 #[test]
-fn every_sentence_of_a_presentation_leads_to_its_slide() {
+fn presentation_sentences_map_to_slides() {
     let documents: Vec<Made> = both(made::pptx, "short.pptx", "long.pptx")
         .into_iter()
         .chain(both(made::odp, "short.odp", "long.odp"))
@@ -204,7 +204,7 @@ fn every_sentence_of_a_presentation_leads_to_its_slide() {
 }
 
 #[test]
-fn every_row_of_a_spreadsheet_leads_to_its_sheet_and_cells() {
+fn spreadsheet_rows_map_to_sheet_and_cells() {
     let documents: Vec<Made> = both(made::xlsx, "short.xlsx", "long.xlsx")
         .into_iter()
         .chain(both(made::ods, "short.ods", "long.ods"))
@@ -215,7 +215,7 @@ fn every_row_of_a_spreadsheet_leads_to_its_sheet_and_cells() {
 }
 
 #[test]
-fn every_sentence_of_a_book_leads_to_its_chapter() {
+fn ebook_sentences_map_to_chapters() {
     let documents = both(made::epub, "short.epub", "long.epub");
     let world = indexed(&documents);
     check_grep(&world, &documents);
@@ -223,7 +223,7 @@ fn every_sentence_of_a_book_leads_to_its_chapter() {
 }
 
 #[test]
-fn every_sentence_of_a_text_leads_to_its_line_and_of_parts_to_its_part() {
+fn text_sentences_map_to_lines_and_parts() {
     let documents = [
         made::markdown(),
         made::text(),
@@ -239,14 +239,14 @@ fn every_sentence_of_a_text_leads_to_its_line_and_of_parts_to_its_part() {
 }
 
 #[test]
-fn every_sentence_of_a_fax_leads_to_its_page() {
+fn tiff_sentences_map_to_pages() {
     let documents = [made::tiff("fax.tiff", &[1, 2, 1, 3, 1, 1, 2, 1])];
     let world = indexed(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 3);
 }
 
-/// Where the PDF library is, which also draws pages.
+/// The path of the PDF library, which also renders pages.
 pub(crate) fn library() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache/lib/libpdfium.so")
 }

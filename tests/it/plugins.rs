@@ -1,5 +1,5 @@
-//! Plugins run by a real daemon, again and again: whatever they do, nothing of them is left, nothing of the daemon is in
-//! them, and a bad end is a typed error.
+//! Plugins run repeatedly by a real daemon: they leave nothing behind, they see nothing of the daemon's environment, and a
+//! failed run is a typed error.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -14,11 +14,11 @@ use vic::error::{Error, ErrorCode};
 use crate::harness::World;
 use crate::torture::{figure, size, soon};
 
-/// What the daemon knows and a plugin must not.
+/// Environment of the daemon that a plugin must not see.
 const SECRETS: [(&str, &str); 3] =
     [("VIC_OPENAI_API_KEY", "s3cr3t-key"), ("GITHUB_TOKEN", "hunter2"), ("AWS_SECRET_ACCESS_KEY", "abc/def+ghi")];
 
-/// One script for everything a plugin can do. It writes down what it was started with.
+/// A script with every behavior of a plugin. It records its environment and open files.
 const SCRIPT: &str = r#"#!/bin/sh
 env > "$0.env"
 ls -l /proc/self/fd > "$0.files"
@@ -37,10 +37,10 @@ esac
 
 const KINDS: [&str; 8] = ["good", "flood", "die", "half", "empty", "other", "strays", "hang"];
 
-/// Nothing of a plugin is left this long after its time.
+/// Time limit after which nothing of a plugin may remain.
 const GONE: Duration = Duration::from_secs(1);
 
-/// What a plugin that hangs is given.
+/// Time limit given to a hanging plugin.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Plugins {
@@ -65,7 +65,7 @@ impl Plugins {
         Plugins { world, folder, client, runtime }
     }
 
-    /// Runs one kind; gives how it ended.
+    /// Runs the plugin with one behavior. Returns its result.
     fn run(&self, kind: &str) -> Result<Value, Error> {
         let command =
             CommandLine { program: "./plugin".into(), args: vec![kind.into()], folder: self.folder.path().into() };
@@ -97,7 +97,7 @@ impl Plugins {
         assert_eq!(error.code, expected, "{kind}: {error}");
     }
 
-    /// What it was started with holds nothing of the daemon's.
+    /// Asserts that the plugin's environment holds nothing of the daemon's.
     fn check_secrecy(&self) {
         let told = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
         let (environment, files) = (told("plugin.env"), told("plugin.files"));
@@ -105,12 +105,12 @@ impl Plugins {
             assert!(!environment.contains(name) && !environment.contains(value), "{environment}");
         }
         assert!(environment.contains("PATH=") && !environment.contains("VIC_DATA_DIR"), "{environment}");
-        // Three, and the one that `ls` reads the folder by.
+        // Standard streams, and the descriptor with which `ls` reads the folder.
         assert!(files.lines().filter(|it| it.contains("->")).count() <= 4, "{files}");
     }
 
-    /// What the daemon has open, sorted, without the files of its own data directory: a second reader of a database
-    /// comes when two questions meet, plugins or not.
+    /// Returns the daemon's open files, sorted, except those of its data directory: concurrent questions open a second
+    /// database reader, with or without plugins.
     fn open_files(&self) -> Vec<String> {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.world.pid())).unwrap().flatten();
         let targets = open.filter_map(|it| std::fs::read_link(it.path()).ok());
@@ -120,7 +120,7 @@ impl Plugins {
         others
     }
 
-    /// Dead children of the daemon, and living processes that were started in the plugins' folder.
+    /// Returns zombie children of the daemon, and running processes that were started in the plugins' folder.
     fn left(&self) -> Vec<String> {
         let daemon = self.world.pid().to_string();
         let of = |path: &Path| {
@@ -139,7 +139,7 @@ impl Plugins {
 }
 
 #[test]
-fn arguments_that_mean_something_to_others_are_handed_over_as_they_are() {
+fn shell_metacharacters_in_arguments_are_passed_verbatim() {
     let plugins = Plugins::new();
     let folder = plugins.folder.path();
     let script = "#!/bin/sh\nfor it in \"$@\"; do printf '%s\\0' \"$it\"; done > \"$0.args\"\necho '{\"axql\": \"select ?x where ?x is Node\"}'\n";
@@ -188,7 +188,7 @@ fn arguments_that_mean_something_to_others_are_handed_over_as_they_are() {
 }
 
 #[test]
-fn a_link_that_leads_elsewhere_than_when_it_was_chosen_is_not_run() {
+fn retargeted_plugin_link_is_refused() {
     let plugins = Plugins::new();
     let (folder, world) = (plugins.folder.path(), &plugins.world);
     for name in ["first", "second"] {
@@ -211,10 +211,10 @@ fn a_link_that_leads_elsewhere_than_when_it_was_chosen_is_not_run() {
     assert!(!folder.join("second.ran").exists());
 }
 
-/// Runs every kind in turn, and looks at what is left; gives the longest run of one that hangs.
+/// Runs every behavior in turn and checks the remains. Returns the longest run of a hanging plugin.
 fn run_again_and_again(runs: u64) -> Duration {
     let plugins = Plugins::new();
-    // What the daemon opens once, it opens now.
+    // Warm-up: opens the files that the daemon opens once.
     KINDS.iter().for_each(|kind| plugins.check(kind));
     let before = plugins.open_files();
     let (mut longest, begun) = (Duration::ZERO, Instant::now());
@@ -240,7 +240,7 @@ fn run_again_and_again(runs: u64) -> Duration {
 }
 
 #[test]
-fn plugins_leave_nothing_behind_and_are_told_nothing() {
+fn plugins_leave_no_process_and_see_no_secret() {
     run_again_and_again(30);
 }
 

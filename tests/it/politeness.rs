@@ -1,4 +1,4 @@
-//! Background work stays in the background: behind everybody else on the machine, and silent when there is nothing to do.
+//! Background work runs behind all other programs on the machine, and stops when there is nothing to do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ use crate::openings::Openings;
 use crate::room::alone;
 use crate::torture::{Promises, figure, percentile, size};
 
-/// A change of the power supply is seen within this time.
+/// Time limit for noticing a change of the power supply.
 const SEEN: Duration = Duration::from_secs(20);
 
-/// Every thread of a process: its name, niceness and scheduling policy.
+/// Returns the name, niceness and scheduling policy of every thread of a process.
 fn threads(process: u32) -> Vec<(String, i32, i32)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let stats = tasks.filter_map(|it| fs::read_to_string(it.unwrap().path().join("stat")).ok());
@@ -39,7 +39,7 @@ fn children(process: u32) -> Vec<u32> {
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// A number of a daemon and of each of its workers, by process. Workers come and go, and take with them what they had.
+/// A number per process of a daemon and its workers. Workers come and go, and their numbers with them.
 struct Each(BTreeMap<u32, f64>);
 
 impl Each {
@@ -49,13 +49,13 @@ impl Each {
         Each(workers.chain([(daemon, own)]).collect())
     }
 
-    /// How much more it is than it was, of all together.
+    /// Returns the total increase since `before`.
     fn since(&self, before: &Each) -> f64 {
         self.0.iter().map(|(process, now)| now - before.0.get(process).unwrap_or(&0.0)).sum()
     }
 }
 
-/// Processor seconds that a daemon and its workers have used.
+/// Processor seconds used by a daemon and its workers.
 fn processor_seconds(daemon: u32) -> Each {
     Each::of(daemon, |process| {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -64,7 +64,7 @@ fn processor_seconds(daemon: u32) -> Each {
     })
 }
 
-/// Bytes that a daemon and its workers have had written to disk.
+/// Bytes written to disk by a daemon and its workers.
 fn written_bytes(daemon: u32) -> Each {
     Each::of(daemon, |process| {
         let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
@@ -73,7 +73,7 @@ fn written_bytes(daemon: u32) -> Each {
 }
 
 #[test]
-fn indexing_stands_behind_everybody_else_and_questions_do_not() {
+fn indexing_threads_have_low_priority_and_queries_do_not() {
     const BATCH: i32 = 3;
     let world = World::new().start();
     world.write("a.md", "A note about herons.");
@@ -89,8 +89,8 @@ fn indexing_stands_behind_everybody_else_and_questions_do_not() {
     let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(|it| it.0 == "embed-0");
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
     assert_eq!(waited.len(), 1);
-    assert!(of("lance-cpu").len() > 2, "on one the search of the keyword index would wait for upkeep: {all:?}");
-    // Whatever else there is may serve a question.
+    assert!(of("lance-cpu").len() > 2, "with one thread, keyword search would wait for maintenance: {all:?}");
+    // All other threads may serve a question.
     let behind =
         |name: &str| ["index", "vic-"].iter().any(|it| name.starts_with(it)) || passages.iter().any(|it| it.0 == name);
     let ahead: Vec<_> = all.iter().filter(|it| !behind(&it.0)).collect();
@@ -106,7 +106,7 @@ fn indexing_stands_behind_everybody_else_and_questions_do_not() {
 }
 
 #[test]
-fn a_pause_stops_reading_lets_deletions_through_and_survives_a_restart() {
+fn pause_stops_reading_allows_deletions_survives_restart() {
     let mut world = World::new().start();
     world.write("a.md", "The first note, about herons.");
     world.write("gone.md", "The second note, about herons.");
@@ -133,13 +133,13 @@ fn a_pause_stops_reading_lets_deletions_through_and_survives_a_restart() {
 }
 
 #[test]
-fn on_battery_indexing_pauses_and_says_why_until_there_is_mains() {
-    alone("politeness::inside_of_a_machine_with_a_battery");
+fn indexing_pauses_on_battery_and_reports_it() {
+    alone("politeness::inside_machine_with_battery");
 }
 
 #[test]
 #[ignore = "runs inside the test above"]
-fn inside_of_a_machine_with_a_battery() {
+fn inside_machine_with_battery() {
     let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs", "/sys/class"]).status().unwrap();
     assert!(mounted.success());
     let battery = Path::new("/sys/class/power_supply/BAT0");
@@ -150,7 +150,7 @@ fn inside_of_a_machine_with_a_battery() {
     let world = World::new().with("VIC_PAUSE_ON_BATTERY", "1").start();
     let caller = Caller::new(&world);
     let reason = |it: &World| it.json(&["status"])["paused"]["reason"].clone();
-    world.until("it pauses", SEEN, |it| reason(it) == "battery");
+    world.until("indexing pauses", SEEN, |it| reason(it) == "battery");
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     world.write("a.md", "A note about herons.");
     let pending = |it: &Caller| it.status().coverage.pending;
@@ -158,12 +158,12 @@ fn inside_of_a_machine_with_a_battery() {
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(pending(&caller), 1, "nothing is read");
     set("Charging");
-    world.until("it goes on", SEEN, |it| reason(it) == json!(null));
+    world.until("indexing resumes", SEEN, |it| reason(it) == json!(null));
     assert!(caller.within(SEEN, |it| it.hits("herons").len() == 1), "{:?}", caller.status());
 }
 
 #[test]
-fn a_pause_for_a_while_ends_by_itself() {
+fn timed_pause_ends_by_itself() {
     let world = World::new().start();
     world.write("a.md", "A note about herons.");
     world.index();
@@ -177,20 +177,20 @@ fn a_pause_for_a_while_ends_by_itself() {
 }
 
 #[test]
-fn the_status_tells_what_each_part_may_hold_in_memory() {
+fn status_lists_memory_caps() {
     let world = World::new().start();
     let status = Caller::new(&world).status();
     assert!(status.memory_caps.len() >= 6, "{:?}", status.memory_caps);
     assert!(status.memory_caps.iter().all(|it| it.mib > 0 && !it.part.is_empty()), "{:?}", status.memory_caps);
 }
 
-/// A daemon as `vic` starts it: in no session of ours.
+/// A daemon in its own session, as `vic` starts it.
 fn of_its_own_session() -> World {
     World::new().under(vec!["setsid".into()]).start()
 }
 
 #[test]
-fn the_session_of_the_daemon_is_behind_others_but_while_somebody_waits_for_an_answer() {
+fn session_is_in_background_except_during_questions() {
     let world = of_its_own_session();
     world.write("a.md", "A note about herons.");
     world.index();
@@ -201,14 +201,14 @@ fn the_session_of_the_daemon_is_behind_others_but_while_somebody_waits_for_an_an
         let text = fs::read_to_string(format!("/proc/{}/autogroup", it.pid())).unwrap();
         text.rsplit_once(" nice ").unwrap().1.trim().parse::<i32>().unwrap()
     };
-    world.until("it is behind", Duration::from_secs(15), |it| place(it) == 10);
-    world.until("it has come forward", Duration::from_secs(15), |it| {
+    world.until("the session is in the background", Duration::from_secs(15), |it| place(it) == 10);
+    world.until("the session is in the foreground", Duration::from_secs(15), |it| {
         it.paths(&["herons"]) == ["a.md"] && place(it) == 0
     });
-    world.until("it is behind again", Duration::from_secs(15), |it| place(it) == 10);
+    world.until("the session is in the background again", Duration::from_secs(15), |it| place(it) == 10);
 }
 
-/// Files that hold some text, and a daemon that has nothing left to do.
+/// A world with this many text files, and an idle daemon.
 pub(crate) fn at_rest(files: usize) -> (World, Caller) {
     come_to_rest(of_its_own_session(), files)
 }
@@ -220,14 +220,14 @@ fn come_to_rest(world: World, files: usize) -> (World, Caller) {
     world.index();
     let caller = Caller::new(&world);
     caller.sync();
-    // The job at the start, and what it leaves to do.
+    // Wait for the job at the start and its maintenance.
     assert!(caller.within(Duration::from_secs(30), |it| it.status().running_jobs.is_empty()));
     std::thread::sleep(Duration::from_secs(2));
     (world, caller)
 }
 
 #[test]
-fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
+fn foreign_reads_trigger_no_work() {
     let (world, caller) = at_rest(400);
     let (before, written) = (caller.status(), written_bytes(world.pid()));
     let mut openings = Openings::of(&world.files());
@@ -243,20 +243,20 @@ fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
     assert_eq!((after.watch.overflows, after.watch.rescans), (before.watch.overflows, before.watch.rescans));
     assert_eq!(after.chunks, before.chunks);
     assert_eq!(written_bytes(world.pid()).since(&written), 0.0, "nothing was written");
-    assert_eq!(openings.seen().len(), 3 * 400, "only this test has read them");
+    assert_eq!(openings.seen().len(), 3 * 400, "only this test opened the files");
 }
 
-/// The calls by which a daemon and its workers make something durable.
+/// The sync calls of a daemon and its workers.
 struct Syncs(TempDir);
 
 impl Syncs {
-    /// A daemon at rest whose calls are written down from its start: only so do those that are not looked at cost nothing.
+    /// An idle daemon under `strace` from its start: only then are untraced calls free.
     fn at_rest(files: usize) -> (Syncs, World, Caller) {
         let syncs = Syncs(tempfile::tempdir().unwrap());
         let (calls, into) = ("trace=fsync,fdatasync,sync,syncfs,sync_file_range", syncs.file().display().to_string());
         let words = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-e", calls, "-o", &into, "setsid"];
         let mut world = World::new();
-        // Before the daemon alone: a command that is traced as well would begin the file anew.
+        // Only the daemon is traced: a traced command would truncate the file.
         world.begin(&words.map(String::from));
         world.until("the daemon answers", Duration::from_secs(60), |it| {
             it.data().join("listen").exists() && it.vic(&["status"]).status.success()
@@ -269,7 +269,7 @@ impl Syncs {
         self.0.path().join("calls")
     }
 
-    /// Those so far.
+    /// Returns the calls so far.
     fn so_far(&self) -> Vec<String> {
         let calls = fs::read_to_string(self.file()).unwrap_or_default();
         calls.lines().filter(|it| it.contains("sync")).map(String::from).collect()
@@ -277,23 +277,23 @@ impl Syncs {
 }
 
 #[test]
-fn a_daemon_at_rest_writes_nothing_and_hardly_computes() {
+fn idle_daemon_writes_nothing_and_uses_little_cpu() {
     check_rest(1_000, |_| Duration::from_secs(20));
 }
 
-/// Ten minutes of rest.
+/// Ten minutes of idling.
 #[test]
 #[ignore = "takes ten minutes: see `make torture`"]
 fn torture_idle() {
     check_rest(1_000, |caller| {
-        // What was written keeps old versions for readers; they go when they are old enough, and then the work is over.
+        // Old table versions are kept for readers. They go after some time, and then the work is over.
         assert!(caller.within(Duration::from_secs(600), |it| it.status().upkeep.versions == 1), "old versions stay");
         Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 600))
     });
 }
 
-/// Lets a daemon with so many files rest for as long as is said once it does, and checks that it makes nothing durable.
-/// Where programs cannot be traced, the rest of it is checked.
+/// Lets an idle daemon with this many files rest for `time`, and checks that it makes no sync call. Without tracing, checks
+/// everything else.
 fn check_rest(files: usize, time: impl Fn(&Caller) -> Duration) {
     let (syncs, world, caller) = match means::can_trace() {
         true => {
@@ -309,27 +309,27 @@ fn check_rest(files: usize, time: impl Fn(&Caller) -> Duration) {
     let before = syncs.as_ref().map_or(0, |it| it.so_far().len());
     let rested = idle(&world, time);
     let Some(syncs) = syncs else { return figure("a daemon at rest", rested) };
-    assert_eq!(syncs.so_far().split_off(before), Vec::<String>::new(), "nothing is made durable");
+    assert_eq!(syncs.so_far().split_off(before), Vec::<String>::new(), "an idle daemon syncs nothing");
     world.write("new.md", "A note about herons.");
     caller.sync();
-    assert!(syncs.so_far().len() > before, "and had it been, that would have been seen");
+    assert!(syncs.so_far().len() > before, "the trace sees sync calls");
     figure("a daemon at rest", format!("{rested}, 0 syncs, after {before} before it came to rest"));
 }
 
-/// Rests, and says what that took.
+/// Idles for this time, checks the usage, and returns a description of it.
 fn idle(world: &World, time: Duration) -> String {
     let log = world.log().len();
     let (computed, written) = (processor_seconds(world.pid()), written_bytes(world.pid()));
     std::thread::sleep(time);
     let computed = processor_seconds(world.pid()).since(&computed);
     let written = written_bytes(world.pid()).since(&written);
-    // 6 s in ten minutes, and a tick of the clock for short runs.
+    // 6 s in ten minutes, plus one clock tick for short runs.
     assert!(computed <= time.as_secs_f64() / 100.0 + 0.1, "{computed} s of processor in {time:?}");
     assert_eq!((written, world.log().len() - log), (0.0, 0), "bytes of data, and of the log");
     format!("at rest for {time:?}: {computed:.2} s of processor, {written} bytes written, workers included")
 }
 
-/// Computes on every core, and says how far it got.
+/// Runs a loop on every core. Returns the number of rounds.
 fn compute(time: Duration) -> u64 {
     let run = move || {
         let (begun, mut rounds) = (Instant::now(), 0_u64);
@@ -343,7 +343,7 @@ fn compute(time: Duration) -> u64 {
     loops.into_iter().map(|it| it.join().unwrap()).sum()
 }
 
-/// Questions while thousands of files are embedded, against questions at rest; and the work of others meanwhile.
+/// Compares questions during a large job with questions at rest, and measures the slowdown of other programs.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_questions_while_indexing() {
@@ -370,7 +370,7 @@ fn torture_questions_while_indexing() {
         it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0)
     }));
     let busy = p95((0..200).map(ask).collect());
-    // Nobody asks any more, and the daemon goes back.
+    // No more questions: the daemon returns to low priority.
     std::thread::sleep(Duration::from_secs(5));
     let slowed = compute(Duration::from_secs(5));
     assert!(!caller.status().running_jobs.is_empty(), "the job ended too early for this to show anything");
@@ -389,7 +389,7 @@ fn torture_questions_while_indexing() {
     promises.check();
 }
 
-/// Processors that an indexing daemon uses, with this share of them and this done meanwhile.
+/// Returns the processors used by an indexing daemon with this CPU share, while `meanwhile` runs repeatedly.
 fn used_by_a_job(percent: &str, meanwhile: impl Fn(&Caller)) -> f64 {
     let world = World::new().with("VIC_CPU_PERCENT", percent).start();
     let text = |number: usize| (0..150).map(|it| format!("word{} ", (number * 31 + it * 7) % 400)).collect::<String>();
@@ -408,7 +408,7 @@ fn used_by_a_job(percent: &str, meanwhile: impl Fn(&Caller)) -> f64 {
     processor_seconds(world.pid()).since(&before) / begun.elapsed().as_secs_f64()
 }
 
-/// Processors that a daemon and its workers use for so long.
+/// Returns the processors used by a daemon and its workers over this time.
 fn used(world: &World, long: Duration) -> f64 {
     let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
     std::thread::sleep(long);
@@ -416,11 +416,11 @@ fn used(world: &World, long: Duration) -> f64 {
 }
 
 #[test]
-fn a_share_of_the_processors_is_kept_to_by_readers_of_pictures_and_a_pause_stops_them() {
+fn cpu_share_limits_ocr_and_pause_stops_it() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let world = World::new().with("VIC_CPU_PERCENT", "30").start();
     let scan = fs::read(sample().join("Contracts/idr-contract-scan.pdf")).unwrap();
-    // Each is another file, of two pages.
+    // Each file is different and has two pages.
     (0..40)
         .for_each(|it| drop(world.write(&format!("{it}.pdf"), [&scan[..], format!("\n% {it}\n").as_bytes()].concat())));
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
@@ -429,7 +429,7 @@ fn a_share_of_the_processors_is_kept_to_by_readers_of_pictures_and_a_pause_stops
     assert!(caller.within(Duration::from_secs(120), is_read), "{:?}", caller.status());
     let at_work = used(&world, Duration::from_secs(20));
     world.ok(&["pause"]);
-    // The page at hand is read to its end.
+    // The current page is finished first.
     std::thread::sleep(Duration::from_secs(10));
     let paused = used(&world, Duration::from_secs(5));
     println!("{at_work:.2} processors of {cores} at 30 %, {paused:.2} in a pause");
@@ -439,7 +439,7 @@ fn a_share_of_the_processors_is_kept_to_by_readers_of_pictures_and_a_pause_stops
 }
 
 #[test]
-fn a_share_of_the_processors_is_kept_to() {
+fn cpu_share_limits_indexing() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let used = used_by_a_job("20", |_| ());
     println!("{used:.2} processors of {cores} at 20 %");
@@ -447,7 +447,7 @@ fn a_share_of_the_processors_is_kept_to() {
 }
 
 #[test]
-fn while_somebody_asks_indexing_leaves_the_processors_to_them() {
+fn indexing_yields_processors_during_questions() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let used = used_by_a_job("100", |caller| assert!(!caller.hits("word7").is_empty()));
     println!("{used:.2} processors of {cores}, ten questions a second among it");

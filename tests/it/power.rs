@@ -1,5 +1,5 @@
-//! The power goes at any moment: whatever was acknowledged is there afterwards, saved files as well as keys and graphs, and the
-//! files themselves are as they were.
+//! Power loss at any moment: everything acknowledged survives, including saved files, keys and graphs, and the owner's files
+//! are unchanged.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use crate::means;
 use crate::oracle::{self, Oracle};
 use crate::torture::{Dice, figure, percentile, size, soon};
 
-/// What may be lost, by turns.
+/// Kinds of lost writes, used in turn.
 const LOSSES: [Loss; 5] = [Loss::All, Loss::Bytes, Loss::Some, Loss::AllButDeletions, Loss::Some];
 
-/// A daemon answers within this time whatever it finds, 95 times in 100.
+/// Promised start time on a disk after power loss (p95).
 const HEALED: Duration = Duration::from_secs(2);
 
-/// What the owner has done besides saving files, and when each act was acknowledged.
+/// Acts of the owner besides saving files, with the time of each acknowledgement.
 #[derive(Default)]
 struct Acts(Vec<(u64, Act)>);
 
-/// An act, by the name that it left somewhere.
+/// An act, by the name of its result.
 #[derive(Debug)]
 enum Act {
     Key(String),
@@ -30,7 +30,7 @@ enum Act {
 }
 
 impl Acts {
-    /// Adds a key, which a program of its own does, traced as the daemon is, and has a graph taken in.
+    /// Adds a key, with a separate program traced like the daemon, and imports a graph.
     fn add(&mut self, world: &World, tracer: &[String]) {
         let number = self.0.len();
         let (key, graph) = (format!("key{number}"), format!("graph{number}"));
@@ -46,12 +46,12 @@ impl Acts {
         self.0.push((oracle::now(), Act::Graph(graph)));
     }
 
-    /// Those that were acknowledged by then.
+    /// Returns the acts acknowledged by then.
     fn by(&self, at: u64) -> impl Iterator<Item = &Act> {
         self.0.iter().filter(move |it| it.0 <= at).map(|it| &it.1)
     }
 
-    /// Those of them of which a daemon knows nothing.
+    /// Returns the acts that a daemon does not know.
     fn missing(&self, world: &World, at: u64) -> Vec<String> {
         let keys = world.json(&["keys", "list"]);
         let graphs = world.json(&["graph", "stats"])["imports"].clone();
@@ -63,7 +63,7 @@ impl Acts {
     }
 }
 
-/// A run whose power goes: what it did to its disk, what it was told is safe, and the files, which are put away.
+/// A recorded run: its disk operations, its acknowledgements, and the files, moved away.
 struct Run {
     world: World,
     disk: Disk,
@@ -72,7 +72,7 @@ struct Run {
 }
 
 impl Run {
-    /// Traces a daemon for so many seconds.
+    /// Traces a daemon for this many seconds.
     fn of(seconds: u64, seed: u64) -> Run {
         let calls = tempfile::tempdir().unwrap();
         let tracer = disk::launcher(&calls.path().join("calls"));
@@ -87,19 +87,19 @@ impl Run {
         for _ in 0..seconds {
             change_for(&mut oracle, &world, Duration::from_millis(900));
             acts.add(&world, &tracer);
-            // Each job ends with upkeep.
+            // Each job ends with maintenance.
             world.index();
             oracle.note_acknowledged(&world);
         }
         world.kill();
-        // A daemon that is started with an image must not be able to read anything again.
+        // A daemon that starts on an image must not be able to read the files again.
         std::fs::rename(world.files(), away(&world)).unwrap();
         std::thread::sleep(Duration::from_millis(500));
         let disk = Disk::read(calls.path(), &world.data());
         Run { world, disk, oracle, acts }
     }
 
-    /// Starts a daemon on an image, which it has to do without help, and gives how long that takes; notes what it lacks.
+    /// Starts a daemon on an image without help. Returns the start time; adds the missing acts to `lost`.
     fn start(&self, target: &mut World, at: u64, what: &str, lost: &mut Vec<String>) -> Duration {
         let begun = Instant::now();
         target.spawn();
@@ -109,13 +109,13 @@ impl Run {
         took
     }
 
-    /// Puts the files back and starts a daemon on the image again: it gets to what they are, and leaves them as they are.
+    /// Puts the files back and restarts the daemon on the image: the index must converge, and the files stay unchanged.
     fn heal(&mut self, target: &mut World, what: &str) {
         let files = self.world.files();
         std::fs::rename(away(&self.world), &files).unwrap();
         let before = snapshot(&files);
         target.spawn();
-        // Since the image most files may have gone, which nobody would believe without a word.
+        // Most files may be new or gone since the image; such losses need a confirmation.
         target.ok(&["index", "--accept-losses", files.to_str().unwrap()]);
         self.oracle.check_converged(target);
         assert!(target.terminate(), "{what}\n{}", target.log());
@@ -124,13 +124,13 @@ impl Run {
     }
 }
 
-/// Where the files are while no daemon is to see them.
+/// Where the files are while no daemon may see them.
 fn away(world: &World) -> PathBuf {
     world.files().with_file_name("away")
 }
 
-/// Traces a run of so many seconds, and opens so many disks that it may have left; so many of them with a daemon.
-/// Gives how long those took to start.
+/// Traces a run of this many seconds and checks possible disk images after power loss, some of them with a daemon. Returns
+/// the start times.
 fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duration> {
     if !means::can_trace() {
         return Vec::new();
@@ -159,9 +159,9 @@ fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duratio
             run.heal(&mut target, &what);
         }
     }
-    // All of them: which images are wrong tells more than the first.
+    // Report all images: which ones fail tells more than the first failure.
     assert!(lost.is_empty(), "{} of {images} images:\n{}", lost.len(), lost.join("\n"));
-    assert!(promises > images && acts > starts.len(), "{promises} promises and {acts} acts show nothing");
+    assert!(promises > images && acts > starts.len(), "only {promises} promises and {acts} acts");
     let daemons = starts.len();
     figure(
         "power loss",
@@ -174,7 +174,7 @@ fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duratio
 }
 
 #[test]
-fn whatever_was_acknowledged_is_there_after_the_power_has_gone() {
+fn acknowledged_data_survives_power_loss() {
     lose_power(6, 30, 10, 1);
 }
 

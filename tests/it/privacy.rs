@@ -1,4 +1,4 @@
-//! Nothing leaves the machine, nothing is written elsewhere.
+//! Nothing leaves the machine, and nothing is written outside the data directory.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,12 @@ use crate::server::Server;
 use crate::trace::{Allowed, Trace};
 use crate::{means, openai, sample as sampling, trace};
 
-/// A contract without a text layer, in the sample.
+/// A sample contract without a text layer.
 const SCAN: &str = "idr-contract-scan.pdf";
-/// An address that belongs to nobody.
+/// An unused address (TEST-NET-1).
 const NOWHERE: &str = "192.0.2.1";
 
-/// What a model says that is a program: it searches and answers. It may try to reach somebody, and searches for how that
-/// went, or die.
+/// A plugin that searches and answers. It may try to reach a network address and search for the outcome, or die.
 const PLUGIN: &str = r#"#!/bin/bash
 word=orchard
 case $1 in
@@ -33,8 +32,8 @@ case $(cat) in
 esac
 "#;
 
-/// Start, index of every format, ask, a change, agents, a crash, restart by hand and by the command line. Pictures of text
-/// are read for a question, and by the daemon itself after its restart.
+/// A full session: start, index of every format, questions, a change, agents, a crash, restarts by hand and by the command
+/// line. OCR runs for a question, and by itself after the restart.
 fn live(world: World) -> World {
     let elsewhere = format!("http://{NOWHERE}:11434");
     let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();
@@ -60,13 +59,13 @@ fn live(world: World) -> World {
     let read = |it: &World| it.ok(&["files", letter, "--state", "indexed"]).contains(letter);
     world.until("the daemon reads pictures by itself", Duration::from_secs(120), read);
     assert!(world.terminate());
-    // Now the command line starts the daemon itself.
+    // Here the command line starts the daemon.
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     world.ok(&["daemon", "stop"]);
     world
 }
 
-/// Indexes a file of every format that is read, and finds what each says.
+/// Indexes a file of every supported format and searches the text of each.
 fn index_every_format(world: &World) {
     let seeds = seeds();
     for seed in &seeds {
@@ -79,7 +78,7 @@ fn index_every_format(world: &World) {
     assert!(missing.is_empty(), "{missing:?} are not found: {found}");
 }
 
-/// Has questions answered step by step: without a model, and by plugins, which have no network.
+/// Runs agents: without a model, and with plugins, which have no network.
 fn ask_agents(world: &World) {
     let question = ["llm", "agent", "which thought is private", "--trace"];
     let told = world.outcome(&question).1;
@@ -96,13 +95,13 @@ fn ask_agents(world: &World) {
     world.fails(&with("die"));
 }
 
-/// Temporary files, if anybody makes any, in a folder that can be looked at.
+/// A world with an observable folder for temporary files.
 fn quiet_world() -> (World, TempDir) {
     let temporary = tempfile::tempdir().unwrap();
     (World::new().with("TMPDIR", temporary.path().to_str().unwrap()), temporary)
 }
 
-/// Fails if anything lies where nothing may: below the home and temporary directories, and beside the data directory.
+/// Fails if files were left in the home or temporary directory, or next to the data directory.
 fn check_nothing_is_left(world: &World, temporary: &TempDir) {
     let names = |path: &Path| -> Vec<String> {
         let mut names: Vec<String> =
@@ -115,7 +114,7 @@ fn check_nothing_is_left(world: &World, temporary: &TempDir) {
 }
 
 #[test]
-fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_anywhere() {
+fn traced_session_writes_only_data_and_connects_nowhere() {
     if !means::can_trace() {
         return;
     }
@@ -124,21 +123,21 @@ fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_
     let trace = Trace::new(calls.path());
     let world = live(world.under(trace.launcher()));
     let lines = trace.finished();
-    // What must be there, or the trace saw nothing.
+    // Required calls; without them the trace saw nothing.
     let signs =
         ["vicd.sock", "catalog.sqlite", ".lance", "a.md", "sin_addr=inet_addr(\"127.0.0.1\")", "det.onnx", SCAN];
     for sign in signs {
         assert!(lines.iter().any(|it| it.contains(sign)), "no call with `{sign}` in {} lines", lines.len());
     }
     let mut wrong = trace::violations(&lines, &Allowed { folders: vec![world.data()] });
-    // Every bash looks for a terminal, which a plugin has not.
+    // Every bash looks for a terminal, which a plugin lacks.
     wrong.retain(|it| !(it.contains("\"/dev/tty\"") && it.ends_with("= -1 ENXIO (No such device or address)")));
     assert!(wrong.is_empty(), "{} calls:\n{}", wrong.len(), wrong.join("\n"));
     check_nothing_is_left(&world, &temporary);
 }
 
 #[test]
-fn a_whole_run_holds_nothing_open_outside_its_data_directory_and_no_socket_to_anywhere() {
+fn sampled_session_writes_only_data_and_connects_nowhere() {
     let (world, temporary) = quiet_world();
     let shared = ["/dev/shm", "/var/tmp"].map(|it| (it, entries(it)));
     let sampler = Sampler::start(format!("VIC_DATA_DIR={}", world.data().display()));
@@ -158,7 +157,7 @@ fn entries(folder: &str) -> Vec<PathBuf> {
     entries
 }
 
-/// A shell that writes where it should not, connects to nowhere and to a name server, and then waits.
+/// A shell that writes outside, connects to an unused address and to a name server, and then waits.
 fn culprit(launcher: &[String], folder: &Path) -> Child {
     let script = format!(
         "echo x > outside; exec 3>> outside 4<>/dev/udp/127.0.0.1/53; (exec 5<>/dev/udp/{NOWHERE}/9) 2> /dev/null; sleep 1"
@@ -169,7 +168,7 @@ fn culprit(launcher: &[String], folder: &Path) -> Child {
 }
 
 #[test]
-fn what_must_not_be_is_seen_in_a_trace() {
+fn violations_are_detected_in_trace() {
     if !means::can_trace() {
         return;
     }
@@ -183,7 +182,7 @@ fn what_must_not_be_is_seen_in_a_trace() {
 }
 
 #[test]
-fn what_must_not_be_is_seen_in_samples() {
+fn violations_are_detected_in_samples() {
     let folder = tempfile::tempdir().unwrap();
     let sampler = Sampler::start(format!("CULPRIT={}", folder.path().display()));
     culprit(&[], folder.path()).wait().unwrap();
@@ -194,7 +193,7 @@ fn what_must_not_be_is_seen_in_samples() {
 }
 
 #[test]
-fn a_daemon_that_may_reach_out_is_seen_to_do_so() {
+fn allowed_remote_connection_is_detected_in_trace() {
     if !means::can_trace() {
         return;
     }
@@ -216,7 +215,7 @@ fn a_daemon_that_may_reach_out_is_seen_to_do_so() {
     let begun = Instant::now();
     let allowed = Allowed { folders: vec![data.path().to_owned()] };
     let is_seen = |lines: &[String]| trace::violations(lines, &allowed).iter().any(|it| it.contains(NOWHERE));
-    // What the tracer has in its buffers comes when the daemon gives up.
+    // Buffered output of the tracer appears when the daemon gives up.
     while daemon.try_wait().unwrap().is_none() && !is_seen(&trace.lines()) && begun.elapsed() < Duration::from_secs(30)
     {
         std::thread::sleep(Duration::from_millis(100));
@@ -227,7 +226,7 @@ fn a_daemon_that_may_reach_out_is_seen_to_do_so() {
 }
 
 #[test]
-fn known_secrets_are_named_but_never_read() {
+fn secret_files_are_listed_but_never_read() {
     let world = World::new().with("VIC_INCLUDE_HIDDEN", "1").start();
     world.write("id_rsa", "-----BEGIN OPENSSH PRIVATE KEY-----\nxylophonekey\n");
     world.write(".env", "TOKEN=xylophonetoken\n");
@@ -240,7 +239,7 @@ fn known_secrets_are_named_but_never_read() {
 }
 
 #[test]
-fn servers_elsewhere_are_refused_in_local_only_all_at_once() {
+fn local_only_refuses_all_remote_servers_at_once() {
     let world = World::new();
     let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
         .env("VIC_DATA_DIR", world.data())
@@ -258,7 +257,7 @@ fn servers_elsewhere_are_refused_in_local_only_all_at_once() {
 }
 
 #[test]
-fn proxies_and_collectors_of_the_environment_are_named_and_get_nothing() {
+fn proxy_variables_are_reported_and_ignored() {
     let trap = Server::start(|_| vec![]);
     let server = openai::start(&["m"], |_| "The heron stands [1].".into());
     let mut world = World::new().with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m");
@@ -277,15 +276,15 @@ fn proxies_and_collectors_of_the_environment_are_named_and_get_nothing() {
     world.write("a.md", "The heron stands in the reeds.");
     world.index();
     world.ok(&["ask", "where does the heron stand?"]);
-    assert!(!server.asked("/v1/chat/completions").is_empty(), "the server of this machine is asked, and directly");
-    assert_eq!(trap.all(), 0, "whoever stands in between is not");
+    assert!(!server.asked("/v1/chat/completions").is_empty(), "the local server is called directly");
+    assert_eq!(trap.all(), 0, "proxies and collectors are not called");
     for name in ["HTTP_PROXY", "ALL_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "SENTRY_DSN"] {
         assert!(world.log().contains(name), "{name}: {}", world.log());
     }
 }
 
 #[test]
-fn a_model_that_is_not_there_is_an_error_with_its_command_and_nobody_is_asked_for_it() {
+fn missing_model_is_reported_without_network_access() {
     if !means::can_trace() {
         return;
     }
@@ -310,8 +309,8 @@ fn a_model_that_is_not_there_is_an_error_with_its_command_and_nobody_is_asked_fo
     assert_eq!(server.all(), 0);
 }
 
-/// Starts a daemon that is to embed with a server of this name, where the machine knows these names; gives its exit code
-/// and what it says. None where it went on, and after some seconds was stopped.
+/// Starts a daemon with an embedding server of this name and these host entries. Returns its exit code and stderr. The code
+/// is None if the daemon kept running and was killed after some seconds.
 fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
     let world = World::new();
     let names = world.write("hosts", hosts);
@@ -325,7 +324,7 @@ fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_name_with_one_address_here_and_another_elsewhere_is_elsewhere() {
+fn host_with_local_and_remote_address_is_remote() {
     if !means::can_unshare(&["-rm"]) {
         return;
     }

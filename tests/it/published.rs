@@ -1,5 +1,5 @@
-//! What the contract publishes, on every face: the same bytes for the same request, answers and refusals that fit their
-//! schemas, and examples of the help that are what happens.
+//! The published contract in every API: the same bytes for the same request, responses and refusals that match their
+//! schemas, and help examples that match real responses.
 
 #[path = "../../src/corpus/tests/schema_check.rs"]
 mod conforms;
@@ -13,10 +13,10 @@ use vic::verbs::{EXAMPLES, VERBS, request_of};
 use crate::harness::World;
 use crate::http::{key, post, send};
 
-/// What stands for the id of a result in the examples.
+/// The placeholder of a result id in the examples.
 const SOME_ID: &str = "r-41c0ffee0badcafe";
 
-/// The documents of the examples with their numbers, the last one as it was before session 1; then as it is now.
+/// The example documents with their numbers. The last one is first in its version before session 1, then in its current one.
 fn examples() -> (World, Value) {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
@@ -46,7 +46,7 @@ fn check(value: &Value, verb: &str, which: &str) {
     }
 }
 
-/// A request as words of the command line.
+/// A request as command line arguments.
 fn words(verb: &str, request: &Map<String, Value>) -> Vec<String> {
     let mut words = vec!["corpus".to_string(), verb.to_lowercase().replace('_', "-")];
     words.extend(request.get("form").and_then(Value::as_str).map(String::from));
@@ -81,7 +81,7 @@ fn over_mcp(world: &World, verb: &str, request: &Map<String, Value>) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_string()
 }
 
-/// Asks on every face, which must give the same bytes; a command prints them and a line break, and nothing else.
+/// Calls every API; all must return the same bytes. The command prints them with a line break and nothing else.
 fn ask(world: &World, verb: &str, request: &Value) -> Value {
     let request = request.as_object().unwrap();
     let grpc = over_grpc(world, verb, request);
@@ -98,7 +98,7 @@ fn ask(world: &World, verb: &str, request: &Value) -> Value {
 }
 
 #[test]
-fn every_example_is_what_happens_with_the_same_bytes_on_every_face() {
+fn examples_match_responses_in_every_api() {
     let (world, ingested) = examples();
     check(&ingested, "INGEST", "response");
     let mut id = String::new();
@@ -122,7 +122,7 @@ fn every_example_is_what_happens_with_the_same_bytes_on_every_face() {
 }
 
 #[test]
-fn what_is_beside_the_verbs_fits_its_schemas_too() {
+fn views_jobs_help_and_schemas_match_their_schemas() {
     let (world, _) = examples();
     let create = |request: Value| {
         check(&request, "VIEW", "request");
@@ -146,7 +146,7 @@ fn what_is_beside_the_verbs_fits_its_schemas_too() {
         ("VIEW", json!({"action": "show", "name": "saved"})),
         ("VIEW", json!({"action": "show", "name": "pair"})),
         ("VIEW", json!({"action": "show", "name": "first"})),
-        ("VIEW", json!({"action": "show", "name": "nobody"})),
+        ("VIEW", json!({"action": "show", "name": "no-such-view"})),
         ("JOB", json!({"id": id})),
         ("JOB", json!({"id": "j-0"})),
         ("RESULT", json!({"id": "r-0"})),
@@ -164,13 +164,13 @@ fn what_is_beside_the_verbs_fits_its_schemas_too() {
 }
 
 #[test]
-fn a_refusal_is_its_envelope_and_nothing_else() {
+fn refusal_is_exactly_its_envelope() {
     let (world, _) = examples();
     let long = "folder of a name that goes on and on/".repeat(110);
     for (verb, request, exit, action) in [
         ("EXTRACT", json!({"schema": "Tabel"}), 2, "did you mean `Table`?"),
         ("EXTRACT", json!({"schema": "Code", "filters": {"file": "storin.md"}}), 3, "did you mean `storing.md`?"),
-        ("EXTRACT", json!({"schema": "Code", "view": "nobody"}), 3, "`view create` makes one"),
+        ("EXTRACT", json!({"schema": "Code", "view": "no-such-view"}), 3, "`view create` makes one"),
         ("SUMMARIZE", json!({"form": "coverag", "topic": "wool"}), 2, "did you mean `coverage`?"),
         ("QUERY", json!({"filter": "sise>3"}), 2, "did you mean `size`?"),
         ("TRACE", json!({"form": "influence", "source": long.clone()}), 3, ""),

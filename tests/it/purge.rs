@@ -1,4 +1,4 @@
-//! What the user takes out of the index leaves the disk: no byte of it is left in vic's own folder.
+//! Text that the user removes from the index also leaves the disk: no byte of it stays in vic's data directory.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use memchr::memmem;
 use crate::harness::World;
 use crate::torture::figure;
 
-/// From the moment that a file is left out.
+/// Time limit after the removal.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Files of the data directory that hold this word.
+/// Returns the files of the data directory that contain this word.
 fn holders(world: &World, word: &str) -> Vec<String> {
     let files = walkdir::WalkDir::new(world.data()).into_iter().flatten().filter(|it| it.file_type().is_file());
     let holds =
@@ -18,7 +18,7 @@ fn holders(world: &World, word: &str) -> Vec<String> {
     files.filter(holds).map(|it| it.path().display().to_string()).collect()
 }
 
-/// Waits until no byte of it is left; gives how long that took.
+/// Waits until no file contains the word. Returns the time.
 fn until_gone(world: &World, word: &str) -> Duration {
     let begun = Instant::now();
     loop {
@@ -31,10 +31,10 @@ fn until_gone(world: &World, word: &str) -> Duration {
     }
 }
 
-/// Names that a secret gives the graph: of a person and of a tag.
+/// Number of graph entities of a secret word: a person and a tag.
 const NAMES: i64 = 2;
 
-/// A daemon with a log of 120 entries, so that names fill some pages, and a folder each for two secrets.
+/// A daemon with 120 log entries, so that graph entities fill some pages, and one folder for each of two secrets.
 fn warehouse(world: World, secrets: [(&str, &str); 2]) -> World {
     let world = world.start();
     for number in 0..120 {
@@ -51,7 +51,7 @@ fn warehouse(world: World, secrets: [(&str, &str); 2]) -> World {
     world
 }
 
-/// How many names of the graph hold this word.
+/// Returns the number of graph entities with this word in their key.
 fn names_with(world: &World, word: &str) -> i64 {
     let graph = rusqlite::Connection::open(world.data().join("graph.sqlite")).unwrap();
     graph.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -59,14 +59,14 @@ fn names_with(world: &World, word: &str) -> i64 {
     graph.query_row(sql, [word], |row| row.get(0)).unwrap()
 }
 
-/// How many vectors are kept for texts that may come again.
+/// Returns the number of cached vectors.
 fn cached_vectors(world: &World) -> i64 {
     let cache = rusqlite::Connection::open(world.data().join("vectors.sqlite")).unwrap();
     cache.busy_timeout(Duration::from_secs(10)).unwrap();
     cache.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0)).unwrap()
 }
 
-/// Has the graph made, in which both words are names.
+/// Builds the graph and waits until both words are entities.
 fn make_graph(world: &World, words: [&str; 2]) {
     world.until("the graph has the names", Duration::from_secs(60), |it| {
         it.ok(&["graph", "stats"]);
@@ -75,7 +75,7 @@ fn make_graph(world: &World, words: [&str; 2]) {
 }
 
 #[test]
-fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() {
+fn ignored_text_leaves_the_disk_within_a_minute() {
     let world = World::new().start();
     for number in 0..30 {
         world.write(&format!("{number}.md"), format!("# Entry {number}\n\nThe harbour log tells of heron{number}.\n"));
@@ -88,25 +88,25 @@ fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() 
     world.write(".vicignore", "private/\n");
     let ruled = until_gone(&world, "qzyxvahogwk");
     world.until("its vectors are gone", WITHIN, |it| cached_vectors(it) == 0);
-    assert!(!holders(&world, "wjqzyxbevuk").is_empty(), "what is not left out stays");
+    assert!(!holders(&world, "wjqzyxbevuk").is_empty(), "files that are not ignored stay");
     assert_eq!(world.paths(&["wjqzyxbevuk"]).first().map(String::as_str), Some("letters/letter.md"));
     world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
     let removed = until_gone(&world, "wjqzyxbevuk");
     assert_eq!(world.json(&["status"])["degraded"].as_array().map(Vec::len), Some(0));
     figure(
-        "text that a rule leaves out, gone from the disk",
+        "text of an ignored file, gone from the disk",
         format!("{ruled:.0?} later; of a removed root {removed:.0?}"),
     );
 }
 
 #[test]
-fn names_that_only_what_is_left_out_gave_the_graph_are_gone_from_the_disk_with_its_text() {
+fn graph_names_of_ignored_file_leave_the_disk() {
     let (ruled, removed) = ("qzyxvahogwk", "wjqzyxbevuk");
     let world = warehouse(World::new(), [("private/diary.md", ruled), ("letters/letter.md", removed)]);
     make_graph(&world, [ruled, removed]);
     world.write(".vicignore", "private/\n");
     let of_rule = until_gone(&world, ruled);
-    assert!(names_with(&world, removed) == NAMES && names_with(&world, "log7") >= 1, "what is not left out stays");
+    assert!(names_with(&world, removed) == NAMES && names_with(&world, "log7") >= 1, "files that are not ignored stay");
     let tagged = world.ok(&["graph", "query", &format!("select ?x where ?x -tagged-> name(\"{removed}\")")]);
     assert!(tagged.contains("letter.md"), "{tagged}");
     world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
@@ -118,7 +118,7 @@ fn names_that_only_what_is_left_out_gave_the_graph_are_gone_from_the_disk_with_i
 }
 
 #[test]
-fn text_of_what_may_not_be_read_any_more_is_gone_from_the_disk_within_a_minute() {
+fn unreadable_text_leaves_the_disk_within_a_minute() {
     use std::os::unix::fs::PermissionsExt;
     let (withdrawn, open) = ("qzyxvahogwk", "wjqzyxbevuk");
     let world = World::new().bound_by_rights();
@@ -131,7 +131,7 @@ fn text_of_what_may_not_be_read_any_more_is_gone_from_the_disk_within_a_minute()
     let status = world.json(&["status"]);
     assert_eq!(status["coverage"]["reasons"]["permission_denied"], 1, "{status:#}");
     assert_eq!(status["degraded"].as_array().map(Vec::len), Some(0), "{status:#}");
-    assert!(!holders(&world, open).is_empty() && names_with(&world, open) == NAMES, "what may be read stays");
+    assert!(!holders(&world, open).is_empty() && names_with(&world, open) == NAMES, "readable files stay");
     assert_eq!(world.paths(&[open]).first().map(String::as_str), Some("letters/letter.md"));
-    figure("text that may not be read any more, gone from the disk", format!("{took:.0?} later"));
+    figure("text of an unreadable file, gone from the disk", format!("{took:.0?} later"));
 }

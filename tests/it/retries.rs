@@ -1,5 +1,5 @@
-//! What a job left is indexed without another one, once what stood in its way is gone: the library as the daemon wires it,
-//! over a model that can be taken away.
+//! Files left by a failed job are indexed without another job once the cause is gone: the library wired as in the daemon,
+//! with a model that can be unavailable.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,10 +17,10 @@ use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::index::{Index, Parts};
 use vic::model::{Holder, IndexRequest, JobState, Scope, TokenCounter};
 
-/// Twice the time after which it is tried again, on a busy machine.
+/// Twice the retry interval, for a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A model whose server can be away.
+/// A model with a server that can be unavailable.
 struct Away {
     is_away: Arc<AtomicBool>,
     model: Arc<dyn Embedder>,
@@ -64,7 +64,7 @@ impl Embedder for Away {
     }
 }
 
-/// Opens an index below this folder, with watching on, so that nothing is walked unasked.
+/// Opens an index below this folder. Watching is on, so that no walk starts by itself.
 async fn open(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &CancellationToken) -> (Index, Catalog) {
     vic::embed::disable_telemetry();
     let data = folder.join("data").into_os_string();
@@ -96,7 +96,7 @@ async fn open(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &CancellationT
 }
 
 #[tokio::test]
-async fn what_a_job_that_failed_left_is_indexed_without_another_one() {
+async fn files_of_failed_job_are_indexed_without_new_job() {
     let dir = tempfile::tempdir().unwrap();
     let files = dir.path().join("files");
     std::fs::create_dir(&files).unwrap();
@@ -114,7 +114,7 @@ async fn what_a_job_that_failed_left_is_indexed_without_another_one() {
     is_away.store(false, Ordering::Relaxed);
     let begun = Instant::now();
     while catalog.coverage(None).unwrap().indexed == 0 {
-        assert!(begun.elapsed() < SOON, "nobody indexes what it left");
+        assert!(begun.elapsed() < SOON, "the file is not indexed by itself");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -1,11 +1,11 @@
-//! Bad input: one clear sentence, a documented exit code, nothing lost.
+//! Bad input: one clear sentence, a documented exit code, and no lost data.
 
 use std::process::Command;
 
 use crate::harness::World;
 
 #[test]
-fn wrong_requests_are_one_sentence_and_an_exit_code() {
+fn invalid_requests_fail_with_one_sentence_and_code() {
     let world = World::new().start();
     let file = world.write("a.md", "x");
     for (arguments, code, named) in [
@@ -31,7 +31,7 @@ fn wrong_requests_are_one_sentence_and_an_exit_code() {
 }
 
 #[test]
-fn a_daemon_that_cannot_start_says_why_through_the_command_line() {
+fn failed_daemon_start_is_explained_by_cli() {
     let world = World::new().with("VIC_EMBED_MODEL", "no-such-model");
     let (code, said) = world.fails(&["status"]);
     assert!(code == 3 && said.contains("no-such-model") && said.contains("hint: known are"), "{code}: {said}");
@@ -41,10 +41,10 @@ fn a_daemon_that_cannot_start_says_why_through_the_command_line() {
 }
 
 #[test]
-fn what_vic_writes_is_for_its_owner_alone() {
+fn data_files_are_private_to_owner() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
-    // A directory that was there before, open to all.
+    // A directory that exists before the start, readable by all.
     std::fs::create_dir(world.data()).unwrap();
     std::fs::set_permissions(world.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let world = world.start();
@@ -58,7 +58,7 @@ fn what_vic_writes_is_for_its_owner_alone() {
 }
 
 #[test]
-fn an_empty_folder_is_fine() {
+fn empty_folder_is_indexed() {
     let world = World::new().start();
     world.index();
     assert_eq!(world.json(&["status"])["coverage"]["found"], 0);
@@ -66,7 +66,7 @@ fn an_empty_folder_is_fine() {
 }
 
 #[test]
-fn bad_files_get_a_state_and_a_reason_and_the_good_ones_are_indexed() {
+fn bad_files_get_a_reason_and_good_ones_are_indexed() {
     let world = World::new().start();
     world.write("good.md", "The lighthouse keeper's diary.");
     world.write("broken.pdf", "%PDF-1.7\n1 0 obj\n<< /Type /Catalog");
@@ -87,7 +87,7 @@ fn bad_files_get_a_state_and_a_reason_and_the_good_ones_are_indexed() {
 }
 
 #[test]
-fn names_that_are_not_utf8_are_indexed() {
+fn non_utf8_names_are_indexed() {
     use std::os::unix::ffi::OsStrExt;
     let world = World::new().start();
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9 menu.txt");
@@ -98,7 +98,7 @@ fn names_that_are_not_utf8_are_indexed() {
 }
 
 #[test]
-fn a_missing_model_names_the_command_that_fetches_it() {
+fn unknown_model_fails_start_with_known_names() {
     let world = World::new();
     let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
         .env("VIC_DATA_DIR", world.data())
@@ -111,22 +111,22 @@ fn a_missing_model_names_the_command_that_fetches_it() {
     assert!(said.contains("no-such-model") && said.contains("known are"), "{said}");
 }
 
-/// Process numbers of the daemon's extraction workers.
+/// Returns the process ids of the daemon's extraction workers.
 pub(crate) fn workers(daemon: u32) -> Vec<u32> {
     let output = Command::new("pgrep").args(["-P", &daemon.to_string()]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }
 
 fn is_running(pid: u32) -> bool {
-    // A zombie that nobody waits for has an empty command line.
+    // An unreaped zombie has an empty command line.
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|it| !it.is_empty())
 }
 
-/// Files that a worker reads before another takes its place; see `JOBS_PER_WORKER`.
+/// Number of files that a worker reads before it is replaced; see `JOBS_PER_WORKER`.
 const FILES_OF_A_WORKER: usize = 1_000;
 
 #[test]
-fn a_worker_is_replaced_after_a_thousand_files_and_not_before() {
+fn worker_is_replaced_after_thousand_files() {
     let world = World::new().with("VIC_WORKERS", "1").with("VIC_WATCH", "0").start();
     let write = |numbers: std::ops::Range<usize>| {
         for number in numbers {
@@ -137,19 +137,19 @@ fn a_worker_is_replaced_after_a_thousand_files_and_not_before() {
     write(0..1);
     let first = workers(world.pid());
     assert_eq!(first.len(), 1, "{first:?}");
-    // Not all of them are read by the first: a second one helps.
+    // The first worker does not read all of them: a second one helps.
     write(1..FILES_OF_A_WORKER - 10);
     let so_far = workers(world.pid());
     assert!(so_far.contains(&first[0]) && so_far.len() <= 2, "{first:?}, then {so_far:?}");
     write(FILES_OF_A_WORKER..FILES_OF_A_WORKER * (so_far.len() + 1));
     let later = workers(world.pid());
-    assert!(!so_far.iter().all(|it| later.contains(it)), "{so_far:?} have read more than they may: {later:?}");
+    assert!(!so_far.iter().all(|it| later.contains(it)), "{so_far:?} were not replaced: {later:?}");
     let coverage = &world.json(&["status"])["coverage"];
     assert!(coverage["failed"] == 0 && coverage["indexed"] == coverage["found"], "{coverage}");
 }
 
 #[test]
-fn a_worker_killed_while_idle_costs_nothing() {
+fn killed_idle_worker_costs_no_file() {
     let world = World::new().start();
     world.write("a.md", "The first note, about herons.");
     world.index();
@@ -165,7 +165,7 @@ fn a_worker_killed_while_idle_costs_nothing() {
 }
 
 #[test]
-fn readers_that_somebody_kills_cost_no_file() {
+fn killed_busy_workers_cost_no_file() {
     let world = World::new().start();
     for number in 0..200 {
         let rows: String = (0..40).map(|it| format!("<tr><td>{it}<td>heron {number}</tr>")).collect();
@@ -179,7 +179,7 @@ fn readers_that_somebody_kills_cost_no_file() {
             killed += u32::from(Command::new("kill").args(["-KILL", &worker.to_string()]).status().unwrap().success());
         }
     }
-    assert!(killed > 0, "this shows nothing");
+    assert!(killed > 0, "no worker was killed");
     world.until("all is indexed", std::time::Duration::from_secs(120), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         assert_eq!(coverage["failed"], 0, "{coverage}");
@@ -187,7 +187,7 @@ fn readers_that_somebody_kills_cost_no_file() {
     });
 }
 
-/// The most tries that were noted of a file that waits.
+/// Returns the maximum number of tries recorded for a pending file.
 fn tries(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
@@ -196,7 +196,7 @@ fn tries(world: &World) -> u32 {
 }
 
 #[test]
-fn a_file_is_condemned_only_when_five_daemons_have_died_with_it_in_hand() {
+fn file_is_given_up_after_five_daemon_crashes() {
     let mut world = World::new().start();
     let paragraphs: String = (0..6_000)
         .map(|it| format!("Paragraph {it}: of herons, pike, reeds and the weather of that day.\n\n"))
@@ -204,24 +204,24 @@ fn a_file_is_condemned_only_when_five_daemons_have_died_with_it_in_hand() {
     world.write("long.md", paragraphs);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     for deaths in 1..=5 {
-        world.until("it is in hand again", std::time::Duration::from_secs(60), |it| tries(it) == deaths);
+        world.until("the file is being read again", std::time::Duration::from_secs(60), |it| tries(it) == deaths);
         let coverage = world.json(&["status"])["coverage"].clone();
         assert_eq!((&coverage["pending"], &coverage["failed"]), (&1.into(), &0.into()), "{coverage}");
         world.kill();
         world.spawn();
     }
-    world.until("it is left alone", std::time::Duration::from_secs(60), |it| {
+    world.until("the file is given up", std::time::Duration::from_secs(60), |it| {
         it.json(&["status"])["coverage"]["reasons"] == serde_json::json!({"worker_crash": 1})
     });
     world.kill();
     world.spawn();
-    assert_eq!(tries(&world), 0, "it is not tried any more");
+    assert_eq!(tries(&world), 0, "the file is not retried");
     let listed = world.json(&["files", "long"]);
     assert!(listed.to_string().contains("ended unexpectedly 5 times"), "{listed}");
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_one_sentence_and_an_exit_code() {
+fn unwritable_output_fails_with_one_sentence_and_code() {
     let world = World::new().start();
     world.write("a.md", "A note about herons.");
     world.index();
@@ -250,7 +250,7 @@ fn a_result_that_cannot_be_written_is_one_sentence_and_an_exit_code() {
 }
 
 #[test]
-fn files_for_which_no_reader_could_be_started_are_read_by_the_next_job() {
+fn files_without_worker_are_read_by_next_job() {
     let programs = tempfile::tempdir().unwrap();
     let (program, aside) = (programs.path().join("vicd"), programs.path().join("aside"));
     std::fs::copy(env!("CARGO_BIN_EXE_vicd"), &program).unwrap();
@@ -274,7 +274,7 @@ fn files_for_which_no_reader_could_be_started_are_read_by_the_next_job() {
 }
 
 #[test]
-fn workers_end_with_their_daemon_even_when_it_is_killed() {
+fn workers_end_with_killed_daemon() {
     let mut world = World::new().start();
     world.write("a.md", "The only note.");
     world.index();

@@ -1,4 +1,4 @@
-//! A disk that fills up: nothing but indexing stops, and it goes on by itself. And how much of a disk vic takes.
+//! A disk that fills up stops only indexing, which resumes by itself. Also the disk usage of vic.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,26 +12,26 @@ use crate::harness::World;
 use crate::torture::{Dice, Promises, at_most, figure, percentile, size};
 use crate::{http, means};
 
-/// Indexing goes on within this time after there is room again.
+/// Time limit for resuming after space is free again.
 const GOES_ON: Duration = Duration::from_secs(30);
 
-/// Versions that a folder in which something is saved all the time may have at any moment.
+/// Maximum number of table versions at any moment while files are saved continuously.
 pub(crate) const MOST_VERSIONS: u64 = 100;
 
-/// What databases, their logs and the vectors of the last 4,096 texts take beside the index, however little there is in it.
+/// Disk usage beyond the index: databases, their logs and the vectors of the last 4,096 texts, even with little content.
 const FLOOR: u64 = 20 << 20;
 
-/// What the disk has to stay free of us, in MiB.
+/// Disk reserve in MiB.
 const RESERVE_MIB: u64 = 16;
 
-/// Files of which so many go that the table is worth rewriting: more than a fifth.
+/// Number of files, and of deleted files: more than a fifth, so that maintenance rewrites the table.
 const ENTRIES: u64 = 900;
 const GONE: u64 = 300;
 
-/// Bytes that are free when upkeep begins: enough for the words' index of the files that are left, and not for their vectors.
+/// Free bytes when maintenance begins: enough for the keyword index of the remaining files, too few for their vectors.
 const LEFT_FOR_UPKEEP: u64 = 480 << 10;
 
-/// Runs a test, which is ignored otherwise, where it may mount a small disk.
+/// Runs an otherwise ignored test inside a namespace that permits mounting a small disk.
 pub(crate) fn alone(test: &str) {
     let own = std::env::current_exe().unwrap();
     if !means::can_unshare(&["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt && exec \"$@\"", "sh"]) {
@@ -44,7 +44,7 @@ pub(crate) fn alone(test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// A daemon whose data lies on a disk of 64 MiB, with some files indexed.
+/// A daemon with its data on a disk of 64 MiB, with some indexed files.
 fn on_a_small_disk(reserve_mib: u64) -> World {
     let world = World::new().with("VIC_DISK_RESERVE_BYTES", &(reserve_mib << 20).to_string());
     std::fs::create_dir(world.data()).unwrap();
@@ -61,17 +61,17 @@ fn on_a_small_disk(reserve_mib: u64) -> World {
     world
 }
 
-/// Bytes that are free.
+/// Returns the free bytes.
 fn free(data: &Path) -> u64 {
     let stat = rustix::fs::statvfs(data).unwrap();
     stat.f_bavail * stat.f_frsize
 }
 
-/// Fills the disk until so many bytes are free.
+/// Fills the disk until this many bytes are free.
 fn fill(data: &Path, left: u64) -> std::path::PathBuf {
     let path = data.join("ballast");
     let mut file = std::fs::File::create(&path).unwrap();
-    // In pages at last, so that not even a page is left when none is to be.
+    // Finally in pages, so that not even a page stays free for `left` = 0.
     for block in [vec![7u8; 1 << 20], vec![7u8; 4 << 10]] {
         while free(data) >= left + block.len() as u64 && file.write_all(&block).is_ok() {}
     }
@@ -93,7 +93,7 @@ fn waits_for_all(world: &World, files: u64, what: &str) -> Duration {
 }
 
 #[test]
-fn indexing_stops_at_the_reserve_and_goes_on_when_there_is_room_again() {
+fn indexing_stops_at_disk_reserve_and_resumes() {
     alone("room::inside_at_the_reserve");
 }
 
@@ -125,7 +125,7 @@ fn inside_at_the_reserve() {
 }
 
 #[test]
-fn a_full_disk_hurts_nothing_but_writes() {
+fn full_disk_affects_only_writes() {
     alone("room::inside_without_a_byte");
 }
 
@@ -153,7 +153,7 @@ fn inside_without_a_byte() {
         waits_for_all(&world, files, "indexing goes on");
         assert!(answers(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
     }
-    // And while it is killed and started on a full disk.
+    // Also with a kill and a start on a full disk.
     let ballast = fill(&world.data(), 0);
     world.write("last.md", "A treatise on beekeeping.");
     std::thread::sleep(Duration::from_secs(2));
@@ -165,7 +165,7 @@ fn inside_without_a_byte() {
     figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
 }
 
-/// A daemon with data on a small disk, whose next upkeep compacts the table: when indexing goes on.
+/// A daemon with data on a small disk, paused; maintenance compacts the table when indexing resumes.
 fn with_a_table_to_rewrite() -> World {
     let world = on_a_small_disk(0);
     for number in 20..ENTRIES {
@@ -173,12 +173,12 @@ fn with_a_table_to_rewrite() -> World {
     }
     world.index();
     world.ok(&["pause"]);
-    // Every third: whoever saw them first, the watcher or the job, each fragment has some, and none is gone as a whole.
+    // Every third file, so that each fragment loses some rows and none disappears completely.
     for number in (0..ENTRIES).step_by((ENTRIES / GONE) as usize) {
         std::fs::remove_file(world.files().join(format!("{number}.md"))).unwrap();
     }
     world.until("the deleted are gone", GOES_ON, |it| it.json(&["status"])["chunks"] == ENTRIES - GONE);
-    // What old versions take is given back while nobody expects it.
+    // Deleting old versions frees space at unpredictable times, so wait for it.
     let versions = |it: &World| it.json(&["status"])["upkeep"]["versions"].as_u64();
     world.until("no old version is about to go", 3 * GOES_ON, |it| {
         let before = versions(it);
@@ -189,7 +189,7 @@ fn with_a_table_to_rewrite() -> World {
 }
 
 #[test]
-fn a_disk_that_fills_up_in_the_middle_of_upkeep_loses_nothing_and_upkeep_is_made_up_for() {
+fn disk_full_during_upkeep_loses_nothing_and_upkeep_reruns() {
     alone("room::inside_of_upkeep");
 }
 
@@ -206,7 +206,7 @@ fn inside_of_upkeep() {
         let degraded = status["degraded"].as_array().unwrap();
         degraded.iter().map(|it| it.to_string()).filter(|it| it.contains("upkeep")).collect()
     };
-    // The job is over before upkeep is, on a busy machine.
+    // On a busy machine, the job ends before maintenance does.
     world.until("upkeep has failed", GOES_ON, |it| !told(it).is_empty());
     let told = told(&world);
     let parts = ["cannot compact the index", "No space left", "free some disk space"];
@@ -222,7 +222,7 @@ fn inside_of_upkeep() {
     assert!(world.ended().is_none());
     std::fs::remove_file(ballast).unwrap();
     let begun = Instant::now();
-    world.until("upkeep is made up for", GOES_ON, |it| {
+    world.until("upkeep is repeated", GOES_ON, |it| {
         let status = it.json(&["status"]);
         status["upkeep"]["fragments"] == 1 && status["degraded"].as_array().is_some_and(Vec::is_empty)
     });
@@ -237,20 +237,20 @@ fn inside_of_upkeep() {
     );
 }
 
-/// Bytes of all files below a folder.
+/// Returns the size of all files below a folder in bytes.
 fn bytes_below(folder: &Path) -> u64 {
     let files = walkdir::WalkDir::new(folder).into_iter().flatten();
     files.filter_map(|it| it.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
 }
 
-/// A text of four hundred words, like no other.
+/// A unique text of four hundred words.
 fn page(number: u64) -> String {
     let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
     let mut dice = Dice::new(number);
     (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
 }
 
-/// How long questions take (p95).
+/// Returns the p95 of questions.
 fn asked(caller: &Caller) -> Duration {
     let ask = |number: u64| {
         let begun = Instant::now();
@@ -261,7 +261,7 @@ fn asked(caller: &Caller) -> Duration {
 }
 
 #[test]
-fn what_was_saved_last_is_in_the_keyword_index_once_it_is_quiet() {
+fn last_saved_file_enters_keyword_index_when_quiet() {
     let world = World::new().start();
     (0..3).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
     world.index();
@@ -269,22 +269,22 @@ fn what_was_saved_last_is_in_the_keyword_index_once_it_is_quiet() {
     Caller::new(&world).sync();
     let unindexed = |it: &World| it.json(&["status"])["upkeep"]["unindexed_chunks"].clone();
     assert_eq!(unindexed(&world), 1);
-    world.until("its words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
+    world.until("the words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
 }
 
 #[test]
-fn the_fragments_of_a_small_table_are_folded_once_it_is_quiet_and_not_while_indexing_pauses() {
+fn fragments_are_compacted_when_quiet_but_not_paused() {
     let world = World::new().start();
     (0..20).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
     world.index();
     let caller = Caller::new(&world);
-    // New ones, so that nothing that was deleted calls for it.
+    // New files, so that no deletion triggers maintenance.
     for number in 100..110 {
         world.write(&format!("{number}.md"), page(number));
         caller.sync();
     }
     world.ok(&["pause"]);
-    // Twice as long as it has to be quiet.
+    // Twice the required quiet time.
     std::thread::sleep(Duration::from_secs(7));
     assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
     world.ok(&["resume"]);
@@ -293,9 +293,9 @@ fn the_fragments_of_a_small_table_are_folded_once_it_is_quiet_and_not_while_inde
     assert!(answers(&world, "heron109", "109.md"));
 }
 
-/// Saves one file after the other again and again, and looks how much of the disk that takes in the end: the index at
-/// most so many times the live data, and the whole data directory no more than [`FLOOR`] beyond. Old versions are kept
-/// for six quiet minutes. Gives how long questions take before, right after, and once it is quiet (p95).
+/// Saves files repeatedly and checks the disk usage at the end: the index at most `times` the live data, the data directory
+/// at most [`FLOOR`] beyond that. Old versions are kept for six quiet minutes. Returns the p95 of questions before, right
+/// after, and when quiet.
 fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
     let world = World::new().start();
     (0..files).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
@@ -306,7 +306,7 @@ fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3]
     let (mut most_versions, mut most_bytes, mut most_data) = (0, 0, 0);
     for number in 0..edits {
         world.write(&format!("{}.md", number % files), page(files + 1_000 + number));
-        // Faster than commits come, slower than they could be folded into one.
+        // Faster than commits, slower than one commit could combine.
         std::thread::sleep(Duration::from_millis(100));
         if number % 50 == 49 {
             let versions = world.json(&["status"])["upkeep"]["versions"].as_u64().unwrap();
@@ -315,7 +315,7 @@ fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3]
             most_data = most_data.max(bytes_below(&data));
         }
     }
-    // The last ones may not even have been seen yet.
+    // The last saves may not even be noticed yet.
     caller.sync();
     let right_after = asked(&caller);
     world.until("the versions are few and the index is small again", patience, |it| {
@@ -335,9 +335,9 @@ fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3]
     promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
     promises.at_most("versions of the table at most", most_versions, MOST_VERSIONS, MOST_VERSIONS);
     promises.check();
-    // Those of a large table are folded later: it takes longer, and a question does not notice so few.
+    // A large table is compacted later, which takes longer. Questions are not slowed by so few fragments.
     let fragments = if files > 1_000 { 64 } else { 12 };
-    world.until("it is in order again", Duration::from_secs(30), |it| {
+    world.until("maintenance is finished", Duration::from_secs(30), |it| {
         let upkeep = it.json(&["status"])["upkeep"].clone();
         upkeep["unindexed_chunks"] == 0 && upkeep["fragments"].as_u64() <= Some(fragments) && upkeep["now"] == ""
     });
@@ -345,7 +345,7 @@ fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3]
 }
 
 #[test]
-fn three_hundred_saves_leave_few_versions_and_not_much_beside_the_live_data() {
+fn repeated_saves_leave_few_versions_and_small_index() {
     edit(300, 100, 6, Duration::from_secs(600));
 }
 

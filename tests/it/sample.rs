@@ -1,5 +1,4 @@
-//! What processes hold open, looked at again and again by `/proc`: sees less than a trace, and works where nobody may
-//! trace.
+//! Open files and sockets of processes, sampled from `/proc`: sees less than a trace, and needs no permission to trace.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -10,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Looks every few milliseconds, until it is asked what it saw.
+/// Samples every few milliseconds until `seen` is called.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeSet<String>>,
 }
 
 impl Sampler {
-    /// Watches every process that has `sign` in its environment, and its children.
+    /// Watches every process with `sign` in its environment, and its children.
     pub(crate) fn start(sign: String) -> Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -34,7 +33,7 @@ impl Sampler {
         Sampler { stop, thread }
     }
 
-    /// Ends, and gives what was seen: `writes PATH` for files open for writing, `tcp LOCAL -> REMOTE` and the like for
+    /// Stops and returns the observations: `writes PATH` for files open for writing, `tcp LOCAL -> REMOTE` and the like for
     /// sockets.
     pub(crate) fn seen(self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
@@ -42,7 +41,7 @@ impl Sampler {
     }
 }
 
-/// Returns those observations that must not be. What lies in memory alone is no file, whatever `/proc` calls it.
+/// Returns the forbidden observations. Memory-only files do not count as files, whatever `/proc` calls them.
 pub(crate) fn violations(seen: &BTreeSet<String>, folders: &[PathBuf]) -> Vec<String> {
     let is_own = |path: &str| folders.iter().any(|it| Path::new(path).starts_with(it));
     let is_fine = |it: &String| match it.strip_prefix("writes ") {
@@ -82,11 +81,11 @@ fn parent(pid: &str) -> Option<String> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1).map(String::from)
 }
 
-/// Adds what one process holds open at this moment. It may end at any time.
+/// Adds the open files and sockets of one process, which may end at any time.
 fn look_at(pid: &str, seen: &mut BTreeSet<String>) {
     let mut inodes = HashSet::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-        // The first three were given to it by whoever started it.
+        // The first three descriptors come from the parent process.
         let name = entry.file_name().to_string_lossy().into_owned();
         let Ok(target) = fs::read_link(entry.path()) else { continue };
         let target = target.to_string_lossy().into_owned();
@@ -115,7 +114,7 @@ fn look_at(pid: &str, seen: &mut BTreeSet<String>) {
     }
 }
 
-/// `0100007F:1F90` -> `127.0.0.1:8080`: words of four bytes, each turned round.
+/// `0100007F:1F90` -> `127.0.0.1:8080`: words of four bytes, each byte-swapped.
 fn address(field: &str) -> String {
     let (ip, port) = field.split_once(':').unwrap();
     let words = (0..ip.len()).step_by(8).map(|at| u32::from_str_radix(&ip[at..at + 8], 16).unwrap().swap_bytes());
@@ -127,7 +126,7 @@ fn address(field: &str) -> String {
 }
 
 #[test]
-fn addresses_of_proc_are_read_and_judged() {
+fn proc_addresses_are_parsed_and_classified() {
     assert_eq!(address("0100007F:1F90"), "127.0.0.1:8080");
     assert_eq!(address("00000000000000000000000001000000:0035"), "::1:53");
     let seen = |text: &str| violations(&BTreeSet::from([text.to_owned()]), &["/own".into()]).is_empty();

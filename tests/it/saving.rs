@@ -1,4 +1,4 @@
-//! Questions and jobs while files are saved all the time.
+//! Questions and jobs while files are saved continuously.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::caller::Caller;
 use crate::harness::World;
 
-/// Says that it is over however a test ends: a scope waits for its threads even when an assertion fails in it.
+/// Sets its flag on drop, also after a failed assertion: a scope waits for its threads.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -15,7 +15,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Calls `save` with 0, 1, 2 … until `work` has ended; gives how often.
+/// Calls `save` with 0, 1, 2 and so on until `work` has ended. Returns the number of calls.
 fn beside(save: impl Fn(u64) + Sync, work: impl FnOnce()) -> u64 {
     let (is_over, saves) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -31,7 +31,7 @@ fn beside(save: impl Fn(u64) + Sync, work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn a_file_that_is_saved_again_and_again_is_in_every_answer() {
+fn repeatedly_saved_file_is_in_every_answer() {
     let world = World::new().with("VIC_LOG_LEVEL", "debug").start();
     for number in 0..200 {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log."));
@@ -39,7 +39,7 @@ fn a_file_that_is_saved_again_and_again_is_in_every_answer() {
     world.write("diary.md", "The kingfisher is back.");
     world.index();
     let caller = Caller::new(&world);
-    // Renamed into place: whoever truncates a file has it empty for a moment.
+    // Renamed into place: a truncated file would be empty for a moment.
     let aside = world.files().with_file_name("aside.md");
     let save = |number| {
         std::fs::write(&aside, format!("The kingfisher is back, for the {number}th time.")).unwrap();
@@ -63,13 +63,13 @@ fn a_file_that_is_saved_again_and_again_is_in_every_answer() {
     assert!(missed.is_empty(), "{} of {asked}: {missed:?}", missed.len());
 }
 
-/// More text than is read between two saves, and no line of it as it was before.
+/// A text longer than can be read between two saves. No line repeats an earlier version.
 fn long_entry(number: u64) -> String {
     (0..80).map(|line| format!("Line {line} of entry {number} of the harbour log, wind from the west.\n\n")).collect()
 }
 
 #[test]
-fn a_job_ends_however_often_files_are_saved_meanwhile() {
+fn job_ends_despite_continuous_saves() {
     const FILES: u64 = 20;
     let world = World::new().start();
     let save = |number: u64| {

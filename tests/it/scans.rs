@@ -13,21 +13,21 @@ use crate::http::post;
 const SCAN: &str = "idr-contract-scan.pdf";
 const QUESTION: &[&str] = &["ask", "Who signed the IDR contract?"];
 
-/// A daemon that reads no pictures by itself, with the sample's contracts indexed.
+/// A daemon without automatic OCR, with the sample contracts indexed.
 fn contracts() -> World {
     let world = unread();
     world.ok(&["index", sample().join("Contracts").to_str().unwrap(), "--ocr", "never"]);
     world
 }
 
-/// The hit of the scanned contract.
+/// Returns the hit of the scanned contract.
 fn scan_hit(world: &World) -> Value {
     let answer = world.json(QUESTION);
     let hits = answer["hits"].as_array().unwrap();
     hits.iter().find(|it| it["path"] == SCAN).unwrap_or_else(|| panic!("{answer:#}")).clone()
 }
 
-/// However slow the machine is, a question comes to its end.
+/// A world in which a question completes on any machine, however slow.
 fn patient() -> World {
     World::new().with("VIC_L2_SECONDS", "300")
 }
@@ -36,7 +36,7 @@ fn unread() -> World {
     patient().with("VIC_OCR", "never").with("VIC_WATCH", "0").start()
 }
 
-/// Stops every process that the daemon has started and that has computed for a while, until `done`.
+/// Stops every child of the daemon that has used the processor for a while, until `done`.
 fn stop_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
     let mut stopped = BTreeSet::new();
     while !done.load(Ordering::Relaxed) {
@@ -57,9 +57,9 @@ fn stop_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_reader_that_hangs_inside_a_page_ends_with_the_budget_and_the_next_question_is_answered() {
+fn hanging_ocr_ends_with_budget_and_next_question_works() {
     let mut world = contracts();
-    // With a short time for the question over which the reader hangs.
+    // With a short time limit for the question during which the reader hangs.
     assert!(world.terminate());
     let mut world = world.with("VIC_L2_SECONDS", "16");
     world.spawn();
@@ -72,7 +72,7 @@ fn a_reader_that_hangs_inside_a_page_ends_with_the_budget_and_the_next_question_
         (answer, stopping.join().unwrap())
     });
     let took = begun.elapsed();
-    assert!(!stopped.is_empty(), "nothing was stopped");
+    assert!(!stopped.is_empty(), "no reader was stopped");
     assert!(took > Duration::from_secs(12) && took < Duration::from_secs(40), "{took:?}");
     assert!(answer["warnings"].to_string().contains("no time left"), "{answer:#}");
     let lives = |pid: &&String| {
@@ -80,14 +80,14 @@ fn a_reader_that_hangs_inside_a_page_ends_with_the_budget_and_the_next_question_
         stat.contains(") T ")
     };
     let left: Vec<&String> = stopped.iter().filter(lives).collect();
-    assert!(left.len() < stopped.len(), "the reader that hung was killed: {stopped:?}");
-    // Those that were at rest go on.
+    assert!(left.len() < stopped.len(), "the hanging reader was not killed: {stopped:?}");
+    // The idle readers continue.
     for pid in left {
         Command::new("kill").args(["-CONT", pid]).status().unwrap();
     }
     let other = world.json(&["ask", "notice to leave the workshop on the quay"]);
     assert_eq!(other["hits"][0]["path"], "lease-unit-4-tanners-quay.pdf", "{other:#}");
-    // With time enough, the scan is read after all.
+    // With enough time, the scan is read.
     assert!(world.terminate());
     let mut world = world.with("VIC_L2_SECONDS", "300");
     world.spawn();
@@ -95,7 +95,7 @@ fn a_reader_that_hangs_inside_a_page_ends_with_the_budget_and_the_next_question_
 }
 
 #[test]
-fn what_was_found_in_a_file_is_brought_in_for_its_copies_without_looking_again() {
+fn ocr_text_is_reused_for_duplicates() {
     let world = unread();
     let scan = std::fs::read(sample().join("Contracts").join(SCAN)).unwrap();
     world.write("one/idr-contract.pdf", &scan);
@@ -117,7 +117,7 @@ fn what_was_found_in_a_file_is_brought_in_for_its_copies_without_looking_again()
 }
 
 #[test]
-fn what_was_found_in_a_file_is_there_after_its_index_was_lost() {
+fn ocr_text_survives_loss_of_index() {
     let mut world = contracts();
     assert_eq!(scan_hit(&world)["tier"], "L2");
     assert!(world.terminate());
@@ -132,12 +132,12 @@ fn what_was_found_in_a_file_is_there_after_its_index_was_lost() {
 }
 
 #[test]
-fn vic_read_shows_the_text_of_scans_with_page_and_region() {
+fn read_shows_scan_text_with_page_and_region() {
     let world = contracts();
     let folder = sample().join("Contracts");
     let scan = folder.join(SCAN);
     assert!(!world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike"));
-    // Read for a question.
+    // OCR for a question.
     world.json(QUESTION);
     let check = |shown: &Value| {
         let blocks = shown["blocks"].as_array().unwrap();
@@ -152,7 +152,7 @@ fn vic_read_shows_the_text_of_scans_with_page_and_region() {
         assert!(!dahl.is_empty());
     };
     check(&world.json(&["read", scan.to_str().unwrap()]));
-    // Read for the index.
+    // OCR for the index.
     world.ok(&["index", folder.to_str().unwrap(), "--ocr", "auto"]);
     check(&world.json(&["read", scan.to_str().unwrap()]));
     assert!(world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike Dahl"));
@@ -161,7 +161,7 @@ fn vic_read_shows_the_text_of_scans_with_page_and_region() {
 }
 
 #[test]
-fn a_question_looks_into_a_scan_once_and_finds_it_in_the_index_from_then_on() {
+fn question_reads_scan_once_then_finds_it_in_index() {
     let world = contracts();
     let first = scan_hit(&world);
     assert_eq!(first["tier"], "L2", "{first:#}");
@@ -175,7 +175,7 @@ fn a_question_looks_into_a_scan_once_and_finds_it_in_the_index_from_then_on() {
 }
 
 #[test]
-fn who_signed_is_answered_by_the_signatures_though_another_passage_holds_more_of_the_words() {
+fn signature_question_is_answered_by_signature_block() {
     let world = patient().start();
     world.ok(&["index", sample().to_str().unwrap()]);
     let answer = world.json(QUESTION);

@@ -1,4 +1,4 @@
-//! Two people on one server: whatever either asks, on whatever route, nothing tells of the other's files.
+//! Two users on one server: no request on any route reveals the other user's files.
 
 pub(crate) mod asked;
 mod shares;
@@ -11,7 +11,7 @@ use crate::h2;
 use crate::harness::World;
 use crate::http::{Answered, key, mcp, send};
 
-/// What only Beta has: in the names and the text of her files. Alpha never types it unless a test says so.
+/// A word only in the names and text of Beta's files. Alpha's requests contain it only where a test needs it.
 const CANARY: &str = "betacanary";
 
 struct Team {
@@ -19,7 +19,7 @@ struct Team {
     alpha: String,
     beta: String,
     owner: String,
-    /// A job on Beta's folder that has ended.
+    /// A finished job on Beta's folder.
     job: String,
 }
 
@@ -45,7 +45,7 @@ fn team_in(world: World) -> Team {
     Team { world, alpha, beta, owner, job }
 }
 
-/// Another key, for one of the folders.
+/// Adds a key for one of the folders.
 fn add(world: &World, name: &str, zone: &str, allow: &str) -> String {
     let folder = world.files().join(zone);
     let made = world.json(&["keys", "add", name, "--root", folder.to_str().unwrap(), "--allow", allow]);
@@ -78,17 +78,17 @@ impl Team {
         h2::call(&self.world, "localhost", method, &[("authorization", bearer.as_str())], message)
     }
 
-    /// The absolute path of something of Beta's.
+    /// Returns the absolute path of a file of Beta.
     fn theirs(&self, name: &str) -> String {
         self.world.files().canonicalize().unwrap().join("betazone").join(name).display().to_string()
     }
 }
 
 #[test]
-fn nothing_that_one_can_ask_tells_of_the_other() {
+fn no_request_reveals_files_of_other_users() {
     let team = team();
     verbs::Known::of(&team);
-    // Beta has asked a question that is remembered.
+    // Beta has asked a question that is stored.
     let asked = h2::text(5, std::str::from_utf8(&h2::text(1, "what does the betacanary keep?")).unwrap());
     assert_eq!(team.grpc(&team.beta, "/vic.v1.Llm/Assist", &asked).code, Some(0));
     for (asked, told) in blind(&team, &team.alpha, "alphazone/plan.md") {
@@ -96,7 +96,7 @@ fn nothing_that_one_can_ask_tells_of_the_other() {
             assert!(!told.contains(sign), "{asked}: {told}");
         }
     }
-    // It is there for those who may see it, on every face.
+    // Control: users with access see it in every API.
     let all = blind(&team, &team.owner, "alphazone/plan.md");
     for face in ["POST /v1/corpus/", "tool corpus_", "/vic.v1.Vic/Corpus", "/vic.v1.Llm/", "POST /v1/ask", "tool ask"] {
         let told: String = all.iter().filter(|it| it.0.starts_with(face)).map(|it| it.1.as_str()).collect();
@@ -107,10 +107,10 @@ fn nothing_that_one_can_ask_tells_of_the_other() {
 }
 
 #[test]
-fn every_route_every_method_every_verb_and_every_tool_is_asked() {
+fn every_route_method_verb_and_tool_is_covered() {
     let team = team();
     let asked: Vec<String> = questions("/own/file.md", "a-job").iter().map(asked::Asked::name).collect();
-    // A name ends where the question begins, or a part of its address.
+    // A name ends where the request or its query string begins.
     let begins = |it: &str, what: &str| it.strip_prefix(what).is_some_and(|rest| rest.starts_with([' ', '?']));
     let is_asked = |what: &str| asked.iter().any(|it| begins(it, what));
     let openapi = team.send(&team.owner, "GET", "/openapi.json", &Value::Null).json();
@@ -119,7 +119,7 @@ fn every_route_every_method_every_verb_and_every_tool_is_asked() {
         it.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
     });
     let mut missing: Vec<String> = routes().into_iter().chain(told).collect();
-    // The first stands for the verbs, each of which has a path in the document; the second is how the tools are asked.
+    // The first stands for the verbs, which are listed one by one in the document. The second is the transport of the tools.
     missing.retain(|it| it != "POST /v1/corpus/{verb}" && it != "POST /mcp");
     let tools: Value = serde_json::from_str(&team.mcp(&team.owner, "tools/list", json!({}))).unwrap();
     let tools = tools["result"]["tools"].as_array().unwrap().iter();
@@ -131,7 +131,7 @@ fn every_route_every_method_every_verb_and_every_tool_is_asked() {
 }
 
 #[test]
-fn what_others_have_in_the_contract_is_as_unknown_as_what_does_not_exist() {
+fn foreign_corpus_objects_look_nonexistent() {
     let team = team();
     let known = verbs::Known::of(&team);
     for (verb, named, unknown) in known.named(&team) {
@@ -146,7 +146,7 @@ fn what_others_have_in_the_contract_is_as_unknown_as_what_does_not_exist() {
             assert!(!told.contains(CANARY) && !told.contains("more-"), "{face}: {told}");
         }
     }
-    // All of it is still there for whoever has it.
+    // Everything still exists for its owners.
     let shown = json!({"action": "show", "name": "betacanaryview"});
     for key in [&team.owner, &team.beta] {
         let told = team.send(key, "POST", "/v1/corpus/view", &shown);
@@ -154,11 +154,11 @@ fn what_others_have_in_the_contract_is_as_unknown_as_what_does_not_exist() {
     }
 }
 
-/// What is sent for a path.
+/// Builds the body of a request for a path.
 type Body<'a> = &'a dyn Fn(&str) -> Value;
 
 #[test]
-fn what_is_known_by_name_is_as_unknown_as_what_does_not_exist() {
+fn foreign_files_and_jobs_look_nonexistent() {
     let team = team();
     let bare = |text: &str| text.replace("no-such.md", "betacanary.md").replace("no-such-job", &team.job);
     let similar = |name: &str| json!({"path": team.theirs(name)});
@@ -206,7 +206,7 @@ fn what_is_known_by_name_is_as_unknown_as_what_does_not_exist() {
 }
 
 #[test]
-fn a_damaged_table_of_keys_is_told_with_its_cure_until_it_is_mended() {
+fn damaged_key_table_is_reported_until_repaired() {
     let team = team();
     let table = team.world.data().join("keys.json");
     let whole = std::fs::read(&table).unwrap();
@@ -232,7 +232,7 @@ fn a_damaged_table_of_keys_is_told_with_its_cure_until_it_is_mended() {
 }
 
 #[test]
-fn counts_are_those_of_the_own_files_and_rights_end_where_the_key_says() {
+fn counts_and_rights_follow_the_key() {
     let team = team();
     let status = team.send(&team.alpha, "GET", "/v1/status", &Value::Null).json();
     assert_eq!((&status["coverage"]["found"], &status["chunks"]), (&json!(2), &json!(2)), "{status:#}");
@@ -251,7 +251,7 @@ fn counts_are_those_of_the_own_files_and_rights_end_where_the_key_says() {
             .len(),
         2
     );
-    // Beta may read and not index; nobody but the owner sees the counts of all, or changes the roots.
+    // Beta may read and not index. Only the owner sees the total counts or changes roots.
     assert_eq!(team.send(&team.beta, "POST", "/v1/index/start", &json!({})).status, 403);
     assert_eq!(team.send(&team.alpha, "POST", "/v1/index/start", &json!({})).status, 202);
     for key in [&team.alpha, &team.beta] {
@@ -266,23 +266,23 @@ fn counts_are_those_of_the_own_files_and_rights_end_where_the_key_says() {
         }
     }
     assert_eq!(team.send(&team.owner, "GET", "/metrics", &Value::Null).status, 200);
-    // A link out of the own folder leads nowhere.
+    // A link out of the key's folder is not followed.
     let link = team.world.files().join("alphazone/link.md");
     std::os::unix::fs::symlink(team.theirs("betacanary.md"), &link).unwrap();
     assert_eq!(team.send(&team.alpha, "POST", "/v1/read", &json!({"path": link})).status, 404);
     let around = team.world.files().join("alphazone/../betazone/betacanary.md");
     assert_eq!(team.send(&team.alpha, "POST", "/v1/read", &json!({"path": around})).status, 404);
-    // A key that is taken away opens nothing from then on.
+    // A revoked key grants nothing.
     team.world.ok(&["keys", "revoke", "alpha"]);
     assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
     assert_eq!(team.send(&team.beta, "GET", "/v1/status", &Value::Null).status, 200);
 }
 
 #[test]
-fn a_file_that_failed_and_became_a_link_makes_no_root_of_where_it_leads() {
+fn failed_file_turned_link_adds_no_root() {
     let team = team();
     let bad = team.world.write("alphazone/broken.pdf", "%PDF-1.4 nothing");
-    let elsewhere = team.world.write("elsewhere/secret.md", "The deltacanary is nobody's business.\n");
+    let elsewhere = team.world.write("elsewhere/secret.md", "The deltacanary is private.\n");
     let ingest = |body: Value| team.send(&team.alpha, "POST", "/v1/corpus/ingest", &body);
     let told = ingest(json!({"paths": [team.world.files().join("alphazone")]})).json();
     assert_eq!(told["data"]["failed"], 1, "{told:#}");
@@ -292,7 +292,7 @@ fn a_file_that_failed_and_became_a_link_makes_no_root_of_where_it_leads() {
     let again = ingest(json!({"session": told["data"]["session"], "refetch_failed": true}));
     assert!(again.status < 500 && !again.body.contains("secret.md"), "{}", again.body);
     assert_eq!(team.world.json(&["roots"]), roots);
-    // Nor does a folder within the scope that lies in no root: only the owner makes one.
+    // A folder in the scope but in no root is refused too: only the owner adds roots.
     let made = team.world.files().join("elsewhere");
     let key = team.world.json(&["keys", "add", "delta", "--root", made.to_str().unwrap(), "--allow", "index"]);
     let started = team.send(key["key"].as_str().unwrap(), "POST", "/v1/index/start", &json!({}));
@@ -301,7 +301,7 @@ fn a_file_that_failed_and_became_a_link_makes_no_root_of_where_it_leads() {
 }
 
 #[test]
-fn a_file_is_read_by_its_name_below_a_folder_whose_name_ends_like_an_archive() {
+fn folder_name_with_exclamation_mark_is_readable() {
     let team = team();
     let lyrics = team.world.write("alphazone/Wham!/lyrics.md", "The alphacanary sings of the harbour.\n");
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -319,6 +319,6 @@ fn a_file_is_read_by_its_name_below_a_folder_whose_name_ends_like_an_archive() {
             let told = team.send(&team.beta, "POST", "/v1/read", &json!({"path": path}));
             (told.status, told.body.replace("Whum", "Wham"))
         });
-        assert_eq!((known.0, &known), (404, &unknown), "who may not know of it learns nothing: {path}");
+        assert_eq!((known.0, &known), (404, &unknown), "a response without access reveals nothing: {path}");
     }
 }

@@ -1,4 +1,4 @@
-//! Logs, errors and refusals carry no key, no question and no text of a document, however much is logged.
+//! Logs, errors and refusals contain no key, question or document text at any log level.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::http::{get, key, post, raw, send};
 use crate::robustness::workers;
 
 #[test]
-fn the_log_at_its_finest_holds_no_key_no_question_and_no_text() {
+fn trace_log_contains_no_key_question_or_text() {
     let mut world = World::new().with("VIC_LOG_LEVEL", "trace").start();
     world.write("a.md", "The canarydocument sings of the orchard.\n\n# canaryheading\n");
     world.write("broken.docx", "canarybroken is no archive");
@@ -48,8 +48,7 @@ fn the_log_at_its_finest_holds_no_key_no_question_and_no_text() {
     }
 }
 
-/// The sizes of an image of the memory that a process may leave, as `/proc` has them: the one that holds, and the one up to
-/// which it could set that itself.
+/// Returns the soft and hard limit of the core file size in a `/proc` limits text.
 fn core_limits(limits: &str) -> (String, String) {
     let line = limits.lines().find_map(|it| it.strip_prefix("Max core file size")).unwrap();
     let mut sizes = line.split_whitespace().map(String::from);
@@ -57,14 +56,14 @@ fn core_limits(limits: &str) -> (String, String) {
 }
 
 #[test]
-fn neither_the_daemon_nor_a_worker_leaves_an_image_of_its_memory_where_others_would() {
+fn daemon_and_workers_disable_core_dumps() {
     let script = "ulimit -S -c \"$(ulimit -H -c)\" && exec \"$@\"";
     let world = World::new().under(["sh", "-c", script, "sh"].map(String::from).to_vec()).start();
     world.write("a.md", "The canarydocument sings of the orchard.");
     world.index();
     let others = world.run("cat", &["/proc/self/limits"]);
     let (others, most) = core_limits(&String::from_utf8_lossy(&others.stdout));
-    assert_eq!(others, most, "who does nothing about it is allowed to");
+    assert_eq!(others, most, "the soft limit of other programs equals the hard limit");
     let workers = workers(world.pid());
     assert!(!workers.is_empty());
     for process in workers.into_iter().chain([world.pid()]) {

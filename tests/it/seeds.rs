@@ -1,5 +1,5 @@
-//! A small file of every format that is read, made here: the sample has none of the rarer ones, and what is made of parts
-//! that are known can be looked at when a mutant of it ends a worker.
+//! Small generated files of every supported format. The sample files lack the rarer formats, and a mutant of a known file is
+//! easier to debug when it kills a worker.
 
 mod compound;
 mod pictures;
@@ -8,34 +8,34 @@ mod zipped;
 
 pub(crate) use zipped::{office, open, relations, zip};
 
-/// A file as its writer would leave it.
+/// A well-formed file.
 pub(crate) struct Seed {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
-    /// What stands in its text; nothing where the format has no place for words.
+    /// Words in its text. Empty if the format has no place for words.
     pub(crate) holds: &'static str,
 }
 
-/// What most of them say.
+/// The text of most seeds.
 const SENTENCE: &str = "The heron stands in the reeds.";
 
-/// A file that says [`SENTENCE`].
+/// A file with the text [`SENTENCE`].
 fn seed(name: &'static str, bytes: impl Into<Vec<u8>>) -> Seed {
     Seed { name, bytes: bytes.into(), holds: SENTENCE }
 }
 
-/// All of them.
+/// Returns all seeds.
 pub(crate) fn seeds() -> Vec<Seed> {
     [texts::texts(), zipped::zipped(), compound::compound(), pictures::pictures()].into_iter().flatten().collect()
 }
 
-/// A format that has a reader.
+/// A format with a reader.
 pub(crate) struct Format {
     pub(crate) media_type: &'static str,
     pub(crate) extensions: Vec<&'static str>,
 }
 
-/// Every format that has a reader, as the table of the readers has it, so that none can be forgotten.
+/// Returns every format with a reader, parsed from the table of readers, so that none is missed.
 pub(crate) fn formats() -> Vec<Format> {
     let (_, table) = include_str!("../../src/extract/formats.rs").split_once("static FORMATS").unwrap();
     let entries: Vec<&str> = table.split("\n];").next().unwrap().split("entry(").skip(1).collect();
@@ -48,7 +48,7 @@ pub(crate) fn formats() -> Vec<Format> {
     formats
 }
 
-/// `Format::Csv, "text/csv", &["csv", "psv"]),`, and source code with a list of its own; none where nobody reads it.
+/// Parses `Format::Csv, "text/csv", &["csv", "psv"]),`, or source code with its own list. None for formats without a reader.
 fn one_format(entry: &'static str) -> Option<Format> {
     let quoted = |text: &'static str| text.split('"').skip(1).step_by(2).collect::<Vec<_>>();
     let is_read = !entry.trim_start().starts_with("Format::Unread,");

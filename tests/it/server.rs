@@ -1,5 +1,5 @@
-//! A small HTTP server that plays the part of another program: it takes requests apart, writes them down, and answers as
-//! the part has it. Bodies go out in chunks, so that an answer can stop in its middle.
+//! A small scripted HTTP server in place of another program: it parses and records requests and responds by script. Bodies
+//! are chunked, so that a response can stop in the middle.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,32 +8,32 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Null when it is no JSON.
+    /// Null if it is not JSON.
     pub(crate) body: Value,
 }
 
-/// What the server does, one after the other.
+/// One step of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// Begins an answer: status and content type.
+    /// Sends status and content type.
     Head(u16, &'static str),
-    /// Sends a piece of the body.
+    /// Sends a chunk of the body.
     Send(String),
-    /// Sends bytes as they are: no head, no pieces.
+    /// Sends raw bytes: no head, no chunk framing.
     Raw(Vec<u8>),
     /// Waits.
     Wait(Duration),
-    /// Closes the connection although the answer is not complete.
+    /// Closes the connection before the response is complete.
     Close,
 }
 
 impl Act {
-    /// A whole answer of JSON.
+    /// A complete JSON response.
     pub(crate) fn json(status: u16, body: &Value) -> Vec<Act> {
         vec![Act::Head(status, "application/json; charset=utf-8"), Act::Send(body.to_string())]
     }
@@ -41,14 +41,14 @@ impl Act {
 
 type Part = dyn Fn(&Asked) -> Vec<Act> + Send + Sync;
 
-/// The server; it ends with the test.
+/// A running server. Stops with the test.
 pub(crate) struct Server {
     pub(crate) address: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    /// Starts on a free port of this machine.
+    /// Starts the server on a free local port.
     pub(crate) fn start(part: impl Fn(&Asked) -> Vec<Act> + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -57,19 +57,19 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (part, log) = (part.clone(), log.clone());
-                // A client that goes away ends its connection, and nothing else.
+                // A disconnecting client ends only its own connection.
                 std::thread::spawn(move || serve(stream, &*part, &log).ok());
             }
         });
         Server { address, asked }
     }
 
-    /// What was asked at this path so far.
+    /// Returns the requests at this path so far.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
         self.asked.lock().unwrap().iter().filter(|it| it.path == path).cloned().collect()
     }
 
-    /// How much was asked at all.
+    /// Returns the number of requests so far.
     pub(crate) fn all(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
@@ -94,7 +94,7 @@ fn serve(stream: TcpStream, part: &Part, log: &Mutex<Vec<Asked>>) -> std::io::Re
     perform(&part(&asked), stream.get_mut())
 }
 
-/// Does what a part has it do, as far as the other side listens.
+/// Performs the steps until the client stops reading.
 fn perform(acts: &[Act], out: &mut impl Write) -> std::io::Result<()> {
     for act in acts {
         match act {
@@ -113,7 +113,7 @@ fn perform(acts: &[Act], out: &mut impl Write) -> std::io::Result<()> {
     out.flush()
 }
 
-/// An answer as it goes over the wire.
+/// Returns the bytes of a response as sent.
 pub(crate) fn on_the_wire(acts: &[Act]) -> Vec<u8> {
     let mut bytes = Vec::new();
     perform(acts, &mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! The end comes soon, whatever is under way.
+//! The daemon ends soon, whatever work is in progress.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,22 +14,22 @@ use crate::openai;
 use crate::server::Server;
 use crate::torture::{Dice, Promises, figure, percentile, size};
 
-/// The longest that the daemon may take.
+/// Maximum shutdown time.
 const ALWAYS: Duration = Duration::from_secs(10);
 
-/// Where others keep the machine busy everything takes longer; what hangs takes longer still.
+/// Factor for a busy machine. A hang takes longer still.
 const BUSY_MACHINE: u32 = 3;
 
-/// The longest that the second signal may take.
+/// Maximum shutdown time after a second signal.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
-/// Longer than any end may take: whoever waits for the model waits when the daemon ends.
+/// Response time of the model: longer than any shutdown, so that requests to it are still pending.
 const THINKING: Duration = Duration::from_secs(60);
 
-/// What a client of MCP over HTTP sends.
+/// Headers of an MCP client over HTTP.
 const OVER_MCP: &str = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
 
-/// The longest that an idle daemon may take.
+/// Maximum shutdown time of an idle daemon.
 const IDLE: Duration = Duration::from_secs(1);
 
 fn terminate(daemon: &Child) {
@@ -37,7 +37,7 @@ fn terminate(daemon: &Child) {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
 }
 
-/// How long the daemon takes to end well after SIGTERM.
+/// Sends SIGTERM. Returns the time until the daemon has exited successfully.
 fn end(world: &mut World) -> Duration {
     let mut daemon = world.release();
     let begun = Instant::now();
@@ -47,14 +47,14 @@ fn end(world: &mut World) -> Duration {
     begun.elapsed()
 }
 
-/// A connection on which so much was sent.
+/// Opens a connection and sends these bytes.
 fn sent(world: &World, bytes: &[u8]) -> TcpStream {
     let mut stream = connect(world);
     stream.write_all(bytes).unwrap();
     stream
 }
 
-/// A question whose body never comes: a request at work for as long as the daemon lets it.
+/// A question with a body that never completes: a request in progress until the daemon ends it.
 fn endless(world: &World) -> TcpStream {
     let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n";
     let stream = sent(world, format!("{head}{}\r\n{{\"query\"", key_line(world)).as_bytes());
@@ -62,7 +62,7 @@ fn endless(world: &World) -> TcpStream {
     stream
 }
 
-/// A whole request, whose answer is to come.
+/// Sends a complete request. The response is still to come.
 fn posted(world: &World, path: &str, headers: &str, body: &Value) -> TcpStream {
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n{headers}", body.len());
@@ -70,7 +70,7 @@ fn posted(world: &World, path: &str, headers: &str, body: &Value) -> TcpStream {
 }
 
 #[test]
-fn a_daemon_whose_data_directory_is_taken_away_ends_and_says_so() {
+fn removed_data_directory_ends_daemon_with_reason() {
     let mut world = World::new().start();
     world.write("a.md", "A lantern for the quay.");
     world.index();
@@ -81,12 +81,12 @@ fn a_daemon_whose_data_directory_is_taken_away_ends_and_says_so() {
         if let Some(status) = world.ended() {
             break status;
         }
-        assert!(begun.elapsed() < BUSY_MACHINE * ALWAYS, "it goes on\n{}", world.log());
+        assert!(begun.elapsed() < BUSY_MACHINE * ALWAYS, "the daemon still runs\n{}", world.log());
         std::thread::sleep(Duration::from_millis(50));
     };
     let said = format!("the data directory `{}` is gone", world.data().display());
     assert!(!status.success() && world.log().contains(&said), "{status}\n{}", world.log());
-    // Put back, it is as it was.
+    // Restored, the data directory works as before.
     std::fs::remove_dir_all(world.data()).ok();
     std::fs::rename(&aside, world.data()).unwrap();
     world.kill();
@@ -95,7 +95,7 @@ fn a_daemon_whose_data_directory_is_taken_away_ends_and_says_so() {
 }
 
 #[test]
-fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
+fn idle_daemon_ends_within_a_second_with_open_connections() {
     let mut world = World::new().start();
     let kept = sent(&world, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
     kept.peek(&mut [0; 16]).unwrap();
@@ -112,14 +112,14 @@ fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
     assert!(took < IDLE * BUSY_MACHINE, "{took:?}");
 }
 
-/// Every kind of stream that a daemon can hold open: events of a job and of an answer, a job that is followed by gRPC,
-/// an MCP session, a question over MCP and HTTP (where there are no sessions), one whose body never comes, the job, and a
-/// plugin that does not want to end.
+/// Every kind of stream that a daemon can hold open: events of a job and of an answer, a gRPC job watch, an MCP session, a
+/// question over MCP and over HTTP (without sessions), a request with an incomplete body, the job, and a plugin that ignores
+/// SIGTERM.
 struct Streams {
     events: TcpStream,
     answer: TcpStream,
     children: [Child; 3],
-    /// Where the plugin writes which process it is.
+    /// The file to which the plugin writes its process id.
     plugin: PathBuf,
     _requests: [TcpStream; 2],
 }
@@ -161,7 +161,7 @@ impl Streams {
         });
     }
 
-    /// Returns what those were told who watched the events of the job and of the answer. Of the plugin nothing is left.
+    /// Returns the events of the job and of the answer. Asserts that the plugin is gone.
     fn close(mut self) -> [String; 2] {
         let plugin = std::fs::read_to_string(&self.plugin).unwrap_or_default();
         let lives = |pid: &str| !pid.is_empty() && Path::new("/proc").join(pid).exists();
@@ -172,7 +172,7 @@ impl Streams {
             told
         });
         for child in &mut self.children {
-            // Who followed the job has ended by itself.
+            // The client of the job has ended by itself.
             let _ended = child.kill();
             child.wait().unwrap();
         }
@@ -180,7 +180,7 @@ impl Streams {
     }
 }
 
-/// A daemon that has something to do, and asks a model that takes its time.
+/// A daemon with work to do, and a slow model.
 fn busy() -> (World, Server) {
     let model = openai::start(&["m"], |_| {
         std::thread::sleep(THINKING);
@@ -195,7 +195,7 @@ fn busy() -> (World, Server) {
 }
 
 #[test]
-fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
+fn open_streams_and_jobs_do_not_delay_shutdown() {
     let (mut world, model) = busy();
     let streams = Streams::open(&world);
     world.until("the model is asked", ALWAYS, |_| !model.asked("/v1/chat/completions").is_empty());
@@ -203,11 +203,11 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
     let took = end(&mut world);
     println!("busy: {took:?}");
     assert!(took < ALWAYS * BUSY_MACHINE, "{took:?}");
-    // Who watched is told why it ends.
+    // Clients get the reason for the end.
     let [job, answer] = streams.close();
     assert!(job.contains("event: error") || job.contains("event: done"), "{job}");
     assert!(answer.contains("event: error") && answer.contains("vicd stopped before"), "{answer}");
-    // Nothing was lost: the next daemon goes on.
+    // Nothing was lost: the next daemon continues.
     world.spawn();
     world.index();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
@@ -229,7 +229,7 @@ fn torture_shutdown() {
         })
         .collect();
     figure("SIGTERM with every kind of stream open", format!("{runs} ends, {:.1?} (p50)", percentile(&took, 50)));
-    // No more than this on any machine: what hangs hangs for longer.
+    // The same limit on any machine: a hang takes longer.
     let mut promises = Promises::default();
     promises.at_most("the longest of them", percentile(&took, 100), ALWAYS, ALWAYS);
     let again: Vec<Duration> = (0..10).map(|_| end_twice(&mut world)).collect();
@@ -246,13 +246,13 @@ fn torture_shutdown() {
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
 
-/// How long the daemon takes to end after a second SIGTERM while it waits for a request, and starts the next one.
+/// Returns the shutdown time after a second SIGTERM while a request is incomplete, and restarts the daemon.
 fn end_twice(world: &mut World) -> Duration {
     let _endless = endless(world);
     let mut daemon = world.release();
     terminate(&daemon);
     std::thread::sleep(Duration::from_millis(500));
-    assert!(daemon.try_wait().unwrap().is_none(), "the unfinished request is waited for");
+    assert!(daemon.try_wait().unwrap().is_none(), "the daemon waits for the incomplete request");
     let begun = Instant::now();
     terminate(&daemon);
     assert!(daemon.wait().unwrap().success());
@@ -262,7 +262,7 @@ fn end_twice(world: &mut World) -> Duration {
 }
 
 #[test]
-fn the_second_signal_ends_it_at_once() {
+fn second_signal_ends_daemon_immediately() {
     let took = end_twice(&mut World::new().start());
     println!("second signal: {took:?}");
     assert!(took < AT_ONCE * BUSY_MACHINE, "{took:?}");

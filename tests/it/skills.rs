@@ -1,4 +1,4 @@
-//! Skills from the worker to the index: the library as the daemon wires it, with the daemon's own worker processes.
+//! Skills from the worker to the index: the library wired as in the daemon, with the daemon's own worker processes.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -38,12 +38,12 @@ impl Drop for House {
 }
 
 impl House {
-    /// Opens an index over a folder that holds copies of these samples.
+    /// Opens an index over a folder with copies of these sample files.
     async fn with(samples: &[&str]) -> House {
         House::open(samples, true).await
     }
 
-    /// As [`House::with`]; without models, nothing that reads pictures is there.
+    /// As [`House::with`]. Without models, OCR is not available.
     async fn open(samples: &[&str], with_models: bool) -> House {
         let fill = |files: &Path| {
             for path in samples {
@@ -54,7 +54,7 @@ impl House {
         House::of(Path::new(env!("CARGO_BIN_EXE_vicd")), fill, with_models).await
     }
 
-    /// Opens an index over a folder that `fill` fills, with a program for its workers.
+    /// Opens an index over a folder that `fill` fills, with the given worker program.
     pub(crate) async fn of(program: &Path, fill: impl FnOnce(&Path), with_models: bool) -> House {
         vic::embed::disable_telemetry();
         let dir = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ impl House {
         let config = Config::from_lookup(&|name| match name {
             "VIC_DATA_DIR" => Some(data.clone()),
             "VIC_WATCH" => Some(OsString::from("0")),
-            // The scan at start would read pictures that a test wants unread.
+            // The scan at the start would run OCR on pictures that a test needs unread.
             "VIC_OCR" => Some(OsString::from("never")),
             "VIC_EXTRACT_SECONDS" => {
                 Some(OsString::from("2")).filter(|_| program != Path::new(env!("CARGO_BIN_EXE_vicd")))
@@ -123,7 +123,7 @@ impl House {
         store.chunks(&hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect::<Vec<_>>()).await.unwrap()
     }
 
-    /// Runs the skills that a question for signatures runs, and writes back what they find.
+    /// Runs the skills of a question for signatures, and stores their evidence in the index.
     async fn look(&self, name: &str) -> (usize, bool) {
         let record = self.record(name);
         let skills = ["pdf_layout".to_string(), "ocr_image".to_string()];
@@ -142,7 +142,7 @@ impl House {
 const SCAN: &str = "idr-contract-scan.pdf";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_skill_finds_in_a_scan_is_in_the_index_from_then_on() {
+async fn skill_evidence_of_scan_stays_in_index() {
     let house = House::with(&["Contracts/idr-contract-scan.pdf"]).await;
     house.job(OcrMode::Never, false).await;
     assert_eq!(house.record(SCAN).reason, Some(Reason::NoText));
@@ -160,21 +160,21 @@ async fn what_a_skill_finds_in_a_scan_is_in_the_index_from_then_on() {
     assert_eq!(signed.chunk.heading_path.first().map(String::as_str), Some("pdf_layout"));
 
     let (again, cached) = house.look(SCAN).await;
-    assert_eq!((again, cached, house.record(SCAN).chunks as usize), (chunks, true, chunks), "nothing is there twice");
+    assert_eq!((again, cached, house.record(SCAN).chunks as usize), (chunks, true, chunks), "no duplicates");
 
     house.job(OcrMode::Never, true).await;
-    assert_eq!(house.record(SCAN).chunks as usize, chunks, "unchanged content keeps it through a rebuild");
+    assert_eq!(house.record(SCAN).chunks as usize, chunks, "evidence of unchanged content survives a rebuild");
 
     std::fs::copy(sample().join("Contracts/nda-northreach-polytechnic.pdf"), house.files().join(SCAN)).unwrap();
     let before = record;
     house.job(OcrMode::Never, false).await;
-    assert!(house.passages("Henrike Dahl").await.is_empty(), "another content drops it");
+    assert!(house.passages("Henrike Dahl").await.is_empty(), "new content drops the evidence");
     let late = Document::default();
     assert!(house.index.add_evidence(&before, "pdf_layout", &late).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn evidence_stands_beside_the_text_of_the_file() {
+async fn evidence_is_indexed_next_to_file_text() {
     let name = "supply-agreement-SA-2025-017.pdf";
     let house = House::with(&["Contracts/supply-agreement-SA-2025-017.pdf"]).await;
     house.job(OcrMode::Never, false).await;
@@ -188,7 +188,7 @@ async fn evidence_stands_beside_the_text_of_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_of_text_become_text_of_their_document_at_index_time() {
+async fn ocr_text_is_indexed_with_its_document() {
     let house =
         House::with(&["Contracts/idr-contract-scan.pdf", "Scans/piano-receipt.png", "Notes/rye-bread.md"]).await;
     house.job(OcrMode::Auto, false).await;
@@ -203,11 +203,11 @@ async fn pictures_of_text_become_text_of_their_document_at_index_time() {
     assert_eq!(house.record("piano-receipt.png").state, FileState::Indexed);
     let chunks = scan.chunks;
     house.job(OcrMode::Auto, true).await;
-    assert_eq!(house.record(SCAN).chunks, chunks, "a rebuild takes it from the cache");
+    assert_eq!(house.record(SCAN).chunks, chunks, "a rebuild reuses the cached text");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_models_everything_else_is_indexed_and_the_command_is_named() {
+async fn missing_models_skip_ocr_and_name_the_command() {
     let house = House::open(&["Scans/piano-receipt.png", "Notes/rye-bread.md"], false).await;
     house.job(OcrMode::Auto, false).await;
     assert_eq!(house.record("rye-bread.md").state, FileState::Indexed);
@@ -222,12 +222,12 @@ async fn without_models_everything_else_is_indexed_and_the_command_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_that_hangs_is_a_warning_at_the_end_of_its_budget() {
+async fn hanging_skill_is_a_warning_after_its_budget() {
     let house = House::with(&["Scans/piano-receipt.png"]).await;
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
-    // `yes worker` writes to nowhere for ever.
+    // `yes worker` writes endless output.
     let pool = Arc::new(WorkerPool::new("/usr/bin/yes".into(), settings));
     let evidence = Arc::new(EvidenceCache::open(&house.dir.path().join("e.sqlite"), 1 << 20).unwrap());
     let skills = Skills::new(pool, evidence, models);
@@ -240,7 +240,7 @@ async fn a_skill_that_hangs_is_a_warning_at_the_end_of_its_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_skill_found_for_a_question_is_brought_in_although_indexing_pauses() {
+async fn skill_evidence_is_indexed_during_pause() {
     let house = House::with(&["Scans/piano-receipt.png"]).await;
     house.job(OcrMode::Never, false).await;
     house.index.pause(PauseRequest { seconds: None }).await.unwrap();
@@ -248,17 +248,17 @@ async fn what_a_skill_found_for_a_question_is_brought_in_although_indexing_pause
     let found = house.skills.run("ocr_image", &receipt, PrivacyMode::LocalOnly, Duration::from_secs(20)).await.unwrap();
     let brought_in = house.index.add_evidence(&receipt, "ocr_image", &found.document);
     let chunks =
-        tokio::time::timeout(Duration::from_secs(20), brought_in).await.expect("a question waits for no pause");
+        tokio::time::timeout(Duration::from_secs(20), brought_in).await.expect("a pause does not block questions");
     assert!(!chunks.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_over_which_the_reader_dies_is_left_alone_after_two_questions() {
+async fn deadly_file_is_skipped_after_two_questions() {
     let house = House::with(&["Scans/piano-receipt.png"]).await;
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
-    // It says that it is ready for a file, and dies of the first.
+    // Reports readiness for a file, and dies on the first one.
     let program = house.dir.path().join("dies");
     std::fs::write(&program, "#!/bin/sh\nprintf '\\002\\000\\000\\000{}' >&0\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -277,7 +277,7 @@ async fn a_file_over_which_the_reader_dies_is_left_alone_after_two_questions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_that_a_question_had_no_time_for_are_read_at_the_next() {
+async fn unread_pages_are_read_by_next_question() {
     let house = House::with(&["Contracts/idr-contract-scan.pdf"]).await;
     house.job(OcrMode::Never, false).await;
     let text = "What an earlier question read on the first page.";
@@ -299,5 +299,5 @@ async fn pages_that_a_question_had_no_time_for_are_read_at_the_next() {
     assert!(signed.iter().any(is_signature), "{signed:#?}");
     let sum = house.passages("Contract sum EUR 48,750 between").await;
     assert!(!sum.iter().any(|it| it.chunk.body().contains("48,750")), "the first page was read again: {sum:#?}");
-    assert!(house.look(SCAN).await.1, "now it is complete");
+    assert!(house.look(SCAN).await.1, "the second run is complete and cached");
 }

@@ -1,5 +1,5 @@
-//! Hours of small work: a save every second, a question and a folder that comes and goes now and then. Nothing may grow that
-//! does not have to.
+//! A long run of small work: a save every second, some questions, and folders that come and go. Memory, descriptors and
+//! table versions may not grow.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use crate::room::MOST_VERSIONS;
 use crate::torture::{Promises, figure, size};
 use crate::watches;
 
-/// Files that are saved in turn.
+/// Number of files, saved in turn.
 const FILES: u64 = 200;
 
-/// In so long a time the memory has settled before the second half, as far as it does.
+/// After this time, memory has stabilized before the second half.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Seconds between two looks at the daemon.
+/// Seconds between two samples of the daemon.
 const LOOK: u64 = 10;
 
-/// Seconds between two folders that come and go.
+/// Seconds between two temporary folders.
 const FOLDER: u64 = 60;
 
-/// The daemon at one moment.
+/// A sample of the daemon.
 struct Look {
     at: Duration,
     mib: f64,
@@ -44,14 +44,14 @@ fn look(world: &World, caller: &Caller, at: Duration) -> Look {
     }
 }
 
-/// The middle one of some numbers.
+/// Returns the median.
 fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
 
-/// How much more a number is in an hour, by a straight line through what was seen.
+/// Returns the growth of a number per hour, by linear regression.
 fn an_hour(looks: &[Look], number: impl Fn(&Look) -> f64) -> f64 {
     let count = looks.len() as f64;
     let hours = |it: &Look| it.at.as_secs_f64() / 3_600.0;
@@ -60,7 +60,7 @@ fn an_hour(looks: &[Look], number: impl Fn(&Look) -> f64) -> f64 {
     slope / looks.iter().map(|it| (hours(it) - x).powi(2)).sum::<f64>()
 }
 
-/// Saves a file every second for so long, with all that comes beside it; gives what was seen, and how many were saved.
+/// Saves a file every second for this time, with the work above. Returns the samples and the number of saves.
 fn save_for(time: Duration, world: &World, caller: &Caller) -> (Vec<Look>, u64) {
     let (begun, mut looks, mut last) = (Instant::now(), Vec::new(), FILES);
     while begun.elapsed() < time {
@@ -89,7 +89,7 @@ fn save(world: &World, second: u64) {
     world.write(&format!("{}.md", second % FILES), format!("Entry {second} of the log: the word is heron{second}."));
 }
 
-/// An hour; the first half is the beginning, of which nothing is asked but to be over.
+/// One hour by default. The first half is warm-up and is not measured.
 #[test]
 #[ignore = "takes an hour: see `make torture`"]
 fn torture_soak() {
@@ -100,13 +100,13 @@ fn torture_soak() {
     let caller = Caller::new(&world);
     let (mut looks, saves) = save_for(time, &world, &caller);
     let later = looks.split_off(looks.len() / 2);
-    assert!(later.len() >= 4, "{time:?} are too short to tell anything");
+    assert!(later.len() >= 4, "{time:?} is too short for a measurement");
     let (first, second) = later.split_at(later.len() / 2);
     let grown = |number: &dyn Fn(&Look) -> f64| median(second.iter().map(number)) - median(first.iter().map(number));
     let (mib, descriptors) = (grown(&|it| it.mib), grown(&|it| it.descriptors as f64));
     let versions = later.iter().map(|it| it.versions).max().unwrap_or(0);
     figure("saves, one a second", saves);
-    // The promise is a slope; in a short time, what comes and goes is larger than that.
+    // The promise is a slope. In a short run, fluctuations exceed it.
     let most = if time >= HOUR { 3.0 } else { 32.0 };
     let mut promises = Promises::default();
     promises.at_most("memory, MiB more in an hour", an_hour(&later, |it| it.mib), 1.0, most);

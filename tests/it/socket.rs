@@ -1,4 +1,4 @@
-//! The Unix socket and the data directory belong to one user, and to one daemon.
+//! The Unix socket and the data directory belong to one user and one daemon.
 
 use std::fs::DirEntry;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::http::key;
 use crate::means;
 
 #[test]
-fn whatever_the_umask_nobody_else_may_read_or_enter_anything() {
+fn data_directory_is_private_under_any_umask() {
     let umask = ["sh", "-c", "umask 000; exec \"$@\"", "sh"].map(String::from).to_vec();
     let mut world = World::new().under(umask);
     std::fs::create_dir(world.data()).unwrap();
@@ -32,11 +32,11 @@ fn whatever_the_umask_nobody_else_may_read_or_enter_anything() {
     let mut open = Vec::new();
     others_may(&world.data(), &mut open);
     assert!(open.is_empty(), "{open:?}");
-    assert!(key(&world).len() >= 43, "256 bits");
+    assert!(key(&world).len() >= 43, "the key has 256 bits");
 }
 
 #[test]
-fn what_is_done_before_the_first_start_is_for_the_owner_alone_and_keeps_no_daemon_from_starting() {
+fn files_created_before_first_start_are_private() {
     let mut world = World::new();
     let folder = world.files().display().to_string();
     let commands: [&[&str]; 4] = [
@@ -78,11 +78,11 @@ fn others_may(folder: &Path, open: &mut Vec<String>) {
 }
 
 #[test]
-fn a_stale_socket_and_a_link_in_its_place_are_replaced() {
+fn stale_socket_or_link_is_replaced() {
     let mut world = World::new().start();
     world.kill();
     let socket = world.data().join("vicd.sock");
-    assert!(socket.exists(), "a killed daemon leaves it");
+    assert!(socket.exists(), "a killed daemon leaves its socket");
     world.spawn();
     world.kill();
     let target = world.data().join("target");
@@ -94,15 +94,15 @@ fn a_stale_socket_and_a_link_in_its_place_are_replaced() {
     assert_eq!(std::fs::read_to_string(target).unwrap(), "kept");
 }
 
-/// What comes back over the socket for the first words of HTTP/2, asked by this user.
+/// Returns the response over the socket to the HTTP/2 preface, sent as this user.
 fn answer_to(user: Uid, socket: &Path) -> Vec<u8> {
     let socket = socket.to_owned();
-    // Of this thread alone: the others stay who they are.
+    // Changes the user of this thread only.
     let ask = move || {
         set_thread_res_uid(user, user, user).unwrap();
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        // It may be closed by now.
+        // The daemon may have closed the connection already.
         let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
         let mut answer = vec![0; 64];
         let length = stream.read(&mut answer).unwrap_or(0);
@@ -113,7 +113,7 @@ fn answer_to(user: Uid, socket: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn another_user_gets_no_word_out_of_the_socket_even_where_its_folder_is_open_to_all() {
+fn other_user_is_refused_by_world_writable_socket() {
     if !means::can_be_another(geteuid().is_root()) {
         return;
     }
@@ -128,13 +128,13 @@ fn another_user_gets_no_word_out_of_the_socket_even_where_its_folder_is_open_to_
 }
 
 #[test]
-fn a_daemon_whose_socket_was_deleted_is_still_found_and_stopped() {
+fn daemon_with_deleted_socket_is_found_and_stopped() {
     let mut world = World::new().start();
     let pid = world.pid();
     std::fs::remove_file(world.data().join("vicd.sock")).unwrap();
     assert!(world.ok(&["daemon", "status"]).contains(&format!("pid {pid}")));
     assert_eq!(world.json(&["daemon", "status"])["reachable"], false);
-    // It is a child of this test, which has to wait for it: else it would stay as a zombie.
+    // The daemon is a child of this test, which must reap it: otherwise it stays a zombie.
     let mut daemon = world.release();
     let ended = std::thread::spawn(move || daemon.wait().unwrap().success());
     assert!(world.ok(&["daemon", "stop"]).contains("stopped"));
@@ -143,9 +143,9 @@ fn a_daemon_whose_socket_was_deleted_is_still_found_and_stopped() {
 }
 
 #[test]
-fn a_daemon_that_ends_leaves_the_socket_of_its_successor() {
+fn ending_daemon_keeps_socket_of_successor() {
     let mut first = World::new().start();
-    // Somebody empties the directory under a running daemon, and starts another.
+    // Simulates a data directory that was emptied under a running daemon before another was started.
     std::fs::remove_file(first.data().join("vicd.lock")).unwrap();
     let refused = first.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -155,6 +155,6 @@ fn a_daemon_that_ends_leaves_the_socket_of_its_successor() {
     let socket = first.data().join("vicd.sock");
     let other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     assert!(first.terminate());
-    assert!(socket.exists(), "it is another's");
+    assert!(socket.exists(), "the socket of the successor stays");
     drop(other);
 }

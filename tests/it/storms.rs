@@ -1,5 +1,5 @@
-//! Storms of HTTP/2: frames in numbers that no client sends. Each is told to calm down and loses its connection, soon, though
-//! whoever sends it keeps it open; others do not notice, and no memory goes with it.
+//! HTTP/2 floods: more frames than any client sends. The daemon closes the connection soon with ENHANCE_YOUR_CALM, even
+//! if the client keeps it open. Other clients are not affected, and no memory leaks.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,16 +11,16 @@ use crate::http::{connect, get};
 use crate::load::{HEALTH, health_p99, resident};
 use crate::torture::{Promises, size};
 
-/// A storm is over within this time.
+/// A flood is ended within this time.
 const OVER: Duration = Duration::from_secs(5);
 
-/// Memory that storms of one kind may leave, in MiB.
+/// Memory that floods of one kind may leave allocated, in MiB.
 const LEFT_MIB: f64 = 64.0;
 
-/// However slow the machine is, nobody storms for longer.
+/// Maximum duration of flooding on any machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-// Kinds of frames, flags of headers, and why a stream or a connection ends.
+// Frame types, header flags, and error codes.
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -40,7 +40,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// `GET /health` as a block of headers.
+/// The header block of `GET /health`.
 fn block() -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x04, 7];
     block.extend(b"/health");
@@ -49,7 +49,7 @@ fn block() -> Vec<u8> {
     block
 }
 
-/// A connection with these frames after its beginning.
+/// The connection preface and these frames.
 fn storm(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut storm = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     storm.extend(frame(SETTINGS, 0, 0, &[]));
@@ -76,19 +76,19 @@ fn storms() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What came back of a storm.
+/// The response to a flood.
 #[derive(Debug, Default)]
 struct Told {
-    /// Why the connection ends, as it was told, and when.
+    /// The error code of the GOAWAY frame, and when it arrived.
     why: Option<(u32, Duration)>,
-    /// Streams that were refused.
+    /// Number of refused streams.
     refused: usize,
-    /// Whether the other side has closed.
+    /// Whether the server closed the connection.
     is_over: bool,
 }
 
 impl Told {
-    /// Reads until the other side closes, or it has had its time.
+    /// Reads until the server closes the connection or the time is over.
     fn read(mut reader: TcpStream, begun: Instant) -> Told {
         reader.set_read_timeout(Some(OVER)).unwrap();
         let (mut told, mut bytes, mut piece) = (Told::default(), Vec::new(), [0; 16 << 10]);
@@ -101,7 +101,7 @@ impl Told {
             while let Some((kind, payload)) = first_frame(&mut bytes) {
                 match kind {
                     RESET => told.refused += usize::from(number(&payload, 0) == REFUSED_STREAM),
-                    // After the number of the last stream; what may follow is for people.
+                    // After the last stream id. Debug data may follow.
                     GO_AWAY => told.why = Some((number(&payload, 4), begun.elapsed())),
                     _ => (),
                 }
@@ -114,7 +114,7 @@ impl Told {
     }
 }
 
-/// Takes a frame that has come whole: its kind and what is in it.
+/// Removes a complete frame from the buffer. Returns its type and payload.
 fn first_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     let head: [u8; 9] = bytes.get(..9)?.try_into().unwrap();
     let end = 9 + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -124,32 +124,32 @@ fn first_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     Some((head[3], bytes.drain(..end).skip(9).collect()))
 }
 
-/// The number that stands there in a frame.
+/// Returns the number at this offset of a payload.
 fn number(payload: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(payload[at..at + 4].try_into().unwrap())
 }
 
-/// Sends a storm, which has to end; gives how long it took until it was told so.
+/// Sends a flood, which must be ended. Returns the time until the GOAWAY frame.
 fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
     let mut stream = connect(world);
     stream.set_write_timeout(Some(OVER)).unwrap();
     let (reader, begun) = (stream.try_clone().unwrap(), Instant::now());
     let reading = std::thread::spawn(move || Told::read(reader, begun));
-    // It breaks off where the other side has had enough. This side stays open: a server closes whatever is closed.
+    // The write fails once the server has closed. This side stays open: a server closes what its client closes.
     let _cut_early = stream.write_all(storm);
     let told = reading.join().unwrap();
-    let (code, after) = told.why.unwrap_or_else(|| panic!("{what}: nobody says that it ends: {told:?}"));
+    let (code, after) = told.why.unwrap_or_else(|| panic!("{what}: no GOAWAY frame: {told:?}"));
     assert!(code == ENHANCE_YOUR_CALM && told.is_over, "{what}: {told:?}");
     assert!(told.refused > 0 || !what.ends_with("open"), "{what}: {told:?}");
     after
 }
 
-/// Storms from so many sides while somebody asks for `/health` so often.
+/// Floods from `sides` clients during `looks` requests to `/health`.
 fn check(sides: usize, looks: usize) {
     let world = World::new().start();
     let mut promises = Promises::default();
     for (what, storm) in storms() {
-        // The first makes what stays.
+        // The first flood allocates memory that stays.
         send(&world, what, &storm);
         let (before, begun) = (resident(&world), Instant::now());
         let (is_enough, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -178,11 +178,11 @@ fn check(sides: usize, looks: usize) {
 }
 
 #[test]
-fn storms_of_frames_end_their_connection_and_nothing_else() {
+fn http2_floods_end_only_their_connection() {
     check(1, 200);
 }
 
-/// From more sides, and for longer.
+/// More clients, and a longer time.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_storms() {

@@ -1,7 +1,7 @@
-//! A file over which workers hang or die is read twice and no more, whatever becomes of the daemon in between.
+//! A file on which workers hang or die is read at most twice, even if the daemon is restarted in between.
 //!
-//! The file is good, and so are the workers: one that is about to be given it is stopped beforehand. Whoever gave it to a third
-//! one would find what stands in it.
+//! File and workers are healthy: the worker is stopped just before it gets the file. A third reading would succeed and index
+//! the text.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::harness::World;
 use crate::robustness::workers;
 
-/// A worker is at a file for suspiciously long after half of this.
+/// Time limit per file. After half of it, a reading counts as suspicious.
 const SECONDS: &str = "6";
-/// A good deal more than that.
+/// Much longer than that.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A daemon at rest that has read one file, and has another before it.
+/// A world with one indexed file, one idle worker, and another pending file.
 fn before_the_first_reading() -> World {
     let world = World::new().with("VIC_EXTRACT_SECONDS", SECONDS).start();
     world.write("good.md", "The heron stands in the reeds.");
@@ -27,13 +27,13 @@ fn before_the_first_reading() -> World {
 
 fn signal(world: &World, signals: &[&str]) {
     let workers = workers(world.pid());
-    assert_eq!(workers.len(), 1, "the one that rests");
+    assert_eq!(workers.len(), 1, "one idle worker");
     for it in signals {
         assert!(Command::new("kill").args([*it, workers[0].to_string().as_str()]).status().unwrap().success());
     }
 }
 
-/// Has a worker hang over the file, until so many such readings are on disk.
+/// Makes a worker hang on the file until this many readings are recorded.
 fn hang(world: &World, readings: u32) {
     world.ok(&["read", world.files().join("good.md").to_str().unwrap()]);
     signal(world, &["-STOP"]);
@@ -41,7 +41,7 @@ fn hang(world: &World, readings: u32) {
     world.until("the reading counts", PATIENCE, |it| strikes(it) == readings);
 }
 
-/// The most readings that are noted of a file that waits.
+/// Returns the maximum number of readings recorded for a pending file.
 fn strikes(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -54,10 +54,10 @@ fn kill_and_start(world: &mut World) {
     world.spawn();
 }
 
-/// Checks that the file is left alone, by jobs as well, and is read when it changes.
+/// Checks that the file is skipped, also by jobs, and read when it changes.
 fn check_it_is_left_alone_until_it_changes(world: &World) {
     let coverage = |it: &World| it.json(&["status"])["coverage"].clone();
-    world.until("it is settled", PATIENCE, |it| coverage(it)["pending"] == 0);
+    world.until("no file is pending", PATIENCE, |it| coverage(it)["pending"] == 0);
     world.index();
     let left = coverage(world);
     assert_eq!((&left["indexed"], &left["reasons"]), (&1.into(), &serde_json::json!({"worker_crash": 1})), "{left}");
@@ -68,7 +68,7 @@ fn check_it_is_left_alone_until_it_changes(world: &World) {
 }
 
 #[test]
-fn a_file_over_which_readers_hung_is_read_twice_though_the_daemon_is_killed_after_each_reading() {
+fn hanging_file_is_read_twice_despite_daemon_kills() {
     let mut world = before_the_first_reading();
     hang(&world, 1);
     world.ok(&["pause"]);
@@ -79,13 +79,13 @@ fn a_file_over_which_readers_hung_is_read_twice_though_the_daemon_is_killed_afte
 }
 
 #[test]
-fn a_file_whose_second_reader_dies_after_a_restart_is_given_to_no_third_one() {
+fn deadly_file_gets_no_third_reader_after_restart() {
     let mut world = before_the_first_reading();
     hang(&world, 1);
     world.ok(&["pause"]);
     kill_and_start(&mut world);
     hang(&world, 2);
-    // It has read a file before: what that left behind might be why it dies, and another would have its turn.
+    // The worker has read a file before. Remains of it could cause the death, so a fresh worker would get a turn.
     signal(&world, &["-XCPU", "-CONT"]);
     check_it_is_left_alone_until_it_changes(&world);
 }

@@ -1,4 +1,4 @@
-//! What was changed is in the answers, and what is gone is not: at once where a program waits for it.
+//! Changes and deletions are reflected in answers, immediately after a sync.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::watching::{SOON, opened, world};
 use crate::{means, openai};
 
 #[test]
-fn a_deleted_file_is_in_no_answer_from_the_moment_of_its_deletion() {
+fn deleted_file_vanishes_from_answers_at_once() {
     let rounds = size("VIC_TORTURE_DELETIONS", 20);
     let (world, caller) = world(&["kept.md"]);
     for round in 0..rounds {
@@ -38,7 +38,7 @@ fn a_deleted_file_is_in_no_answer_from_the_moment_of_its_deletion() {
 }
 
 #[test]
-fn a_sync_lets_a_program_read_what_it_wrote() {
+fn sync_makes_own_writes_searchable() {
     let (world, caller) = world(&["a.md"]);
     let mut waits = Vec::new();
     for round in 0..40 {
@@ -56,7 +56,7 @@ fn a_sync_lets_a_program_read_what_it_wrote() {
 }
 
 #[test]
-fn a_sync_waits_no_longer_than_it_is_told_and_says_what_stands_in_the_way() {
+fn sync_respects_timeout_and_reports_cause() {
     let (world, caller) = world(&["a.md"]);
     world.ok(&["pause"]);
     world.write("b.md", "Not read while indexing pauses.");
@@ -72,9 +72,9 @@ fn a_sync_waits_no_longer_than_it_is_told_and_says_what_stands_in_the_way() {
 }
 
 #[test]
-fn a_sync_right_after_a_start_knows_what_changed_while_no_daemon_ran() {
+fn sync_after_start_includes_offline_changes() {
     let mut world = World::new().start();
-    // So many that the walk of the start takes a while.
+    // Many files, so that the walk at the start takes a while.
     (0..2_000).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 50), format!("Entry {it} of the log."))));
     world.index();
     for round in 0..4 {
@@ -94,17 +94,17 @@ fn a_sync_right_after_a_start_knows_what_changed_while_no_daemon_ran() {
 }
 
 #[test]
-fn without_watching_a_sync_walks() {
+fn sync_walks_without_watching() {
     let (world, caller) = opened(World::new().with("VIC_WATCH", "0"), &["a.md"]);
     world.write("b.md", "Found by walking: hellebore.");
     caller.sync();
     assert_eq!(caller.hits("hellebore")[0].path, "b.md");
     assert!(!caller.status().watch.watching);
-    assert_eq!(caller.status().degraded, Vec::<String>::new(), "it was switched off, and is no problem");
+    assert_eq!(caller.status().degraded, Vec::<String>::new(), "disabled watching is not a problem");
 }
 
 #[test]
-fn of_files_that_are_saved_few_are_left_outside_the_keyword_index() {
+fn few_saved_files_stay_outside_keyword_index() {
     let (world, caller) = world(&["a.md"]);
     (0..150).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 7), format!("Pontoon {it}."))));
     caller.sync();
@@ -112,7 +112,7 @@ fn of_files_that_are_saved_few_are_left_outside_the_keyword_index() {
     assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
 }
 
-/// Another folder beside that of the world, with one file in it, indexed.
+/// Creates and indexes another root next to the world's, with one file.
 fn second_root(world: &World, name: &str) -> PathBuf {
     let folder = world.files().with_file_name(name);
     fs::create_dir(&folder).unwrap();
@@ -122,14 +122,14 @@ fn second_root(world: &World, name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
+fn missing_root_with_pending_files_blocks_no_other() {
     let (world, caller) = world(&["a.md"]);
     let other = second_root(&world, "other");
     world.ok(&["pause"]);
     fs::write(other.join("late.md"), "Late in the other folder.").unwrap();
     world.until("the file is known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
     fs::rename(&other, other.with_file_name("away")).unwrap();
-    // So many are found by their words first, and by their vectors in a second pass.
+    // A job of this size indexes words first and vectors in a second pass.
     (0..600).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it} of the log."))));
     world.ok(&["resume"]);
     caller.sync();
@@ -143,7 +143,7 @@ fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
 }
 
 #[test]
-fn files_that_were_to_be_read_and_are_missing_keep_nobody_waiting_and_are_read_when_they_are_back() {
+fn missing_pending_files_do_not_block_sync() {
     let (mut world, _) = world(&[]);
     let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
     let folder = world.files();
@@ -161,7 +161,7 @@ fn files_that_were_to_be_read_and_are_missing_keep_nobody_waiting_and_are_read_w
     world.spawn();
     world.ok(&["resume"]);
     let begun = Instant::now();
-    // More than half are gone at once: nobody believes that.
+    // More than half are gone at once: the losses need a confirmation.
     world.ok(&["sync"]);
     let pending = |it: &World| it.json(&["status"])["coverage"]["pending"].clone();
     assert!(
@@ -175,12 +175,12 @@ fn files_that_were_to_be_read_and_are_missing_keep_nobody_waiting_and_are_read_w
     assert_eq!(Caller::new(&world).hits("\"much later in 3\"")[0].path, "3.md");
 }
 
-/// Starts the daemon again on disks of which one is so many microseconds late with each such call at a place.
+/// Restarts the daemon under `strace`, which delays these calls on a path by `late` microseconds.
 fn again_without_answer(world: &mut World, place: &Path, calls: &str, late: &str) -> Caller {
     again(world, &without_answer(&[place.to_str().unwrap()], calls, late))
 }
 
-/// Arguments of `strace`, which lets go when it is told to end.
+/// Returns the `strace` command. It detaches on SIGTERM.
 fn without_answer(places: &[&str], calls: &str, late: &str) -> Vec<String> {
     let (trace, late) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={late}"));
     let words = ["strace", "-I1", "-D", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &late];
@@ -188,16 +188,16 @@ fn without_answer(places: &[&str], calls: &str, late: &str) -> Vec<String> {
     words.into_iter().chain(places).map(String::from).collect()
 }
 
-/// Starts the daemon again, behind these words.
+/// Restarts the daemon under this command.
 fn again(world: &mut World, words: &[String]) -> Caller {
     world.kill();
     world.begin(words);
-    world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
+    world.until("the daemon listens", Duration::from_secs(60), |it| it.data().join("listen").exists());
     Caller::new(world)
 }
 
 #[test]
-fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
+fn unresponsive_root_at_start_blocks_no_other() {
     if !means::can_trace() {
         return;
     }
@@ -217,7 +217,7 @@ fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
 }
 
 #[test]
-fn the_doctor_names_a_folder_that_does_not_answer_and_looks_at_all_else() {
+fn doctor_reports_unresponsive_root_and_checks_the_rest() {
     if !means::can_trace() {
         return;
     }
@@ -232,7 +232,7 @@ fn the_doctor_names_a_folder_that_does_not_answer_and_looks_at_all_else() {
     let report = world.files().with_file_name("report.json");
     let mut doctor = doctor.stdout(fs::File::create(&report).unwrap()).spawn().unwrap();
     let told = || serde_json::from_slice::<vic::model::DoctorReport>(&fs::read(&report).unwrap());
-    world.until("it is done", Duration::from_secs(60), |_| told().is_ok());
+    world.until("the report is complete", Duration::from_secs(60), |_| told().is_ok());
     answers_again(doctor.id());
     doctor.wait().unwrap();
     let report = told().unwrap();
@@ -244,7 +244,7 @@ fn the_doctor_names_a_folder_that_does_not_answer_and_looks_at_all_else() {
 }
 
 #[test]
-fn a_question_is_answered_although_a_folder_with_files_of_the_answer_does_not_answer() {
+fn question_is_answered_despite_unresponsive_root() {
     if !means::can_trace() {
         return;
     }
@@ -263,8 +263,7 @@ fn a_question_is_answered_although_a_folder_with_files_of_the_answer_does_not_an
     assert!(answer["warnings"].to_string().contains("their folder is away"), "{answer}");
 }
 
-/// A folder in another root does not answer; what is written elsewhere is found nevertheless, and what lies in that folder
-/// once it answers.
+/// A folder in another root does not respond. New files elsewhere must be found, and files in that folder once it responds.
 fn lost(world: World) {
     if !means::can_trace() {
         return;
@@ -284,7 +283,7 @@ fn lost(world: World) {
     assert!(caller.within(Duration::from_secs(120), is_back), "{:?} {}", caller.status(), world.log());
 }
 
-/// Ends what keeps a disk from answering this process.
+/// Ends the tracer that delays the calls of this process.
 fn answers_again(process: u32) {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let tracer = status.lines().find_map(|it| it.strip_prefix("TracerPid:")).unwrap().trim().to_owned();
@@ -292,17 +291,17 @@ fn answers_again(process: u32) {
 }
 
 #[test]
-fn a_watcher_that_is_lost_in_a_folder_that_does_not_answer_keeps_no_other_waiting() {
+fn watcher_stuck_in_unresponsive_folder_blocks_no_other() {
     lost(World::new());
 }
 
 #[test]
-fn a_walk_that_is_lost_in_a_folder_that_does_not_answer_keeps_no_other_waiting() {
+fn walk_stuck_in_unresponsive_folder_blocks_no_other() {
     lost(World::new().with("VIC_WATCH", "0").with("VIC_POLL_SECONDS", "5"));
 }
 
 #[test]
-fn what_is_mounted_in_a_root_and_does_not_answer_holds_neither_its_root_nor_a_question() {
+fn unresponsive_mount_blocks_neither_root_nor_question() {
     let (mut world, caller) = world(&["a.md"]);
     world.write("share/early.md", "The heron stands early on the share.");
     world.write("b.md", "The heron stands on the quay.");
@@ -338,7 +337,7 @@ fn what_is_mounted_in_a_root_and_does_not_answer_holds_neither_its_root_nor_a_qu
 }
 
 #[test]
-fn what_was_saved_while_the_server_of_the_model_was_away_is_found_when_it_is_back() {
+fn files_saved_during_model_outage_are_found_afterwards() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = is_away.clone();
     let server = Server::start(move |asked| match away.load(Ordering::Relaxed) {
@@ -347,11 +346,11 @@ fn what_was_saved_while_the_server_of_the_model_was_away_is_found_when_it_is_bac
     });
     let (world, caller) = opened(openai::embeds_for(World::new(), &server), &["a.md"]);
     is_away.store(true, Ordering::Relaxed);
-    world.write("b.md", "Saved while nobody could embed it.");
+    world.write("b.md", "Saved while the model was away.");
     let fails = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("cannot index what changed"));
     assert!(caller.within(Duration::from_secs(30), fails), "{:?}", caller.status());
     is_away.store(false, Ordering::Relaxed);
-    let is_found = |it: &Caller| it.hits("\"nobody could embed\"").iter().any(|it| it.path == "b.md");
+    let is_found = |it: &Caller| it.hits("\"while the model\"").iter().any(|it| it.path == "b.md");
     assert!(caller.within(Duration::from_secs(60), is_found), "{:?}", caller.status());
     assert!(caller.within(SOON, |it| !fails(it)), "{:?}", caller.status());
 }

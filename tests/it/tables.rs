@@ -1,4 +1,4 @@
-//! Tables with the real programs: every format, every protocol, and a key that opens one folder only.
+//! Tables with the real programs: every format, every protocol, and a key for a single folder.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ fn world() -> World {
     World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start()
 }
 
-/// A document of Word with one table.
+/// A Word document with one table.
 fn docx() -> Vec<u8> {
     let cell = |it: &&str| format!("<w:tc><w:p><w:r><w:t>{it}</w:t></w:r></w:p></w:tc>");
     let row = |cells: &[&str]| format!("<w:tr>{}</w:tr>", cells.iter().map(cell).collect::<String>());
@@ -33,7 +33,7 @@ fn docx() -> Vec<u8> {
 }
 
 #[test]
-fn every_format_gives_exact_values_with_their_places() {
+fn every_format_gives_exact_values_with_locations() {
     let world = world();
     let finance = sample().join("Finance");
     for name in ["expenses-2025.csv", "budget-2025.xlsx", "household-meters.ods"] {
@@ -74,7 +74,7 @@ fn every_format_gives_exact_values_with_their_places() {
     assert_eq!(all["result"][0]["value"], "1456.50");
     let left = &all["result"][0]["left_out"][0];
     assert_eq!((&left["reason"], &left["examples"][0]["text"]), (&json!("no number"), &json!("soon")));
-    // The record before has a line break in a cell.
+    // The record before it has a line break in a cell.
     assert_eq!(left["examples"][0]["place"], "line 6");
     let shown = world.ok(&["table", costs, "--group-by", "date", "--per", "month", "--sum", "amount", "--top", "1"]);
     assert!(shown.contains("2025-01") && shown.contains("1044.00 EUR"), "{shown}");
@@ -85,7 +85,7 @@ fn every_format_gives_exact_values_with_their_places() {
 }
 
 #[test]
-fn every_protocol_gives_the_same_answer() {
+fn every_protocol_gives_the_same_table_answer() {
     let world = world();
     let path = world.write("costs.csv", CSV);
     world.index();
@@ -116,7 +116,7 @@ fn every_protocol_gives_the_same_answer() {
 }
 
 #[test]
-fn a_key_for_one_folder_reads_no_table_of_another_and_secrets_stay_black() {
+fn table_is_limited_to_key_scope_and_redacted() {
     let world = world();
     let mine =
         world.write("mine/bots.csv", "name,token,uses\nada,Zk3vQ9mX2pLr8TnB5wYs,5\nbram,q8Rt2LmZx7Vb4NcK9wPd,6\n");
@@ -139,7 +139,7 @@ fn a_key_for_one_folder_reads_no_table_of_another_and_secrets_stay_black() {
 }
 
 #[test]
-fn a_large_table_is_answered_within_bounds() {
+fn large_table_is_aggregated_and_truncated() {
     let world = world();
     let mut text = String::from("day,who,amount\n");
     for number in 0..100_000 {

@@ -1,4 +1,4 @@
-//! The TCP port with a certificate.
+//! TLS on the TCP port.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 use crate::harness::World;
 use crate::http::{connect, key};
 
-/// For `localhost` and 127.0.0.1, signed by itself, until 2120.
+/// A self-signed certificate for `localhost` and 127.0.0.1, valid until 2120.
 const CERTIFICATE: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBZDCCAQqgAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
@@ -29,7 +29,7 @@ i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
 -----END CERTIFICATE-----
 ";
 
-/// Its private key, which protects nothing but this test.
+/// Its private key, used only by this test.
 const PRIVATE: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
@@ -38,7 +38,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 -----END PRIVATE KEY-----
 ";
 
-/// Another one, of another key.
+/// Another certificate with another key.
 const RENEWED: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBYzCCAQqgAwIBAgIBAjAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
@@ -52,7 +52,7 @@ bpSh3H3QQiltwL/5VSQ1BHibKPE9hEo=
 -----END CERTIFICATE-----
 ";
 
-/// The private key of that one.
+/// The private key of [`RENEWED`].
 const RENEWED_PRIVATE: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgt9d6U8uEWMWXVt8t
@@ -61,7 +61,7 @@ ZSQo418TFrIuJz+Jk4sHBZAyylW/sN5a7vxICf9dmFTHSV0YiOQWBaZ5
 -----END PRIVATE KEY-----
 ";
 
-/// One that was valid in 2020.
+/// A certificate that was valid in 2020.
 const EXPIRED: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBQjCB6aADAgECAgEDMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
@@ -74,7 +74,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
 -----END CERTIFICATE-----
 ";
 
-/// The private key of that one.
+/// The private key of [`EXPIRED`].
 const EXPIRED_PRIVATE: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgiIh9NF/+WQ9SHf9t
@@ -96,17 +96,17 @@ fn world_with(shown: &str, its_key: &str) -> World {
     world.with("VIC_BRIDGE_TLS_KEY", private.to_str().unwrap())
 }
 
-/// Sends a request over TLS and returns the whole answer.
+/// Sends a request over TLS and returns the whole response.
 fn send(stream: TcpStream, request: &str) -> String {
     send_to(CERTIFICATE, stream, request).unwrap()
 }
 
-/// The same to a server that must show this certificate.
+/// Like [`send`], to a server that must present this certificate.
 fn send_to(certificate: &str, stream: TcpStream, request: &str) -> std::io::Result<String> {
     send_at(Arc::new(DefaultTimeProvider), certificate, stream, request)
 }
 
-/// A clock that stands in May 2020.
+/// A clock fixed in May 2020.
 #[derive(Debug)]
 struct Late;
 
@@ -116,7 +116,7 @@ impl TimeProvider for Late {
     }
 }
 
-/// The same by that clock.
+/// Like [`send_to`], with this clock.
 fn send_at(
     clock: Arc<dyn TimeProvider>,
     certificate: &str,
@@ -134,7 +134,7 @@ fn send_at(
     let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream);
     tls.write_all(request.as_bytes())?;
     let mut told = Vec::new();
-    // The server may close without saying goodbye.
+    // The server may close without a TLS close notification.
     let _closed = tls.read_to_end(&mut told);
     Ok(String::from_utf8(told).unwrap())
 }
@@ -144,7 +144,7 @@ fn head(host: &str) -> String {
 }
 
 #[test]
-fn with_a_certificate_the_port_speaks_tls_and_nothing_else() {
+fn certificate_makes_port_tls_only() {
     let world = world().start();
     let shown = format!("authorization: Bearer {}\r\n", key(&world));
     let told = send(connect(&world), &format!("{}{shown}\r\n", head("localhost")));
@@ -160,7 +160,7 @@ fn with_a_certificate_the_port_speaks_tls_and_nothing_else() {
 }
 
 #[test]
-fn an_address_for_other_machines_is_served_over_tls_with_a_key() {
+fn public_address_is_served_over_tls_with_key() {
     let world = world().with("VIC_LISTEN", "0.0.0.0:0").start();
     let port = std::fs::read_to_string(world.data().join("listen")).unwrap();
     let port: u16 = port.trim().rsplit(':').next().unwrap().parse().unwrap();
@@ -172,16 +172,16 @@ fn an_address_for_other_machines_is_served_over_tls_with_a_key() {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not() {
+fn renewed_certificate_is_loaded_without_restart() {
     let world = world().start();
     let request = format!("{}\r\n", head("localhost"));
     let is_shown = |certificate: &str| send_to(certificate, connect(&world), &request).is_ok();
     assert!(is_shown(CERTIFICATE) && !is_shown(RENEWED));
     let [certificate, private] = ["cert.pem", "private.pem"].map(|it| world.files().join(it));
     std::fs::write(&certificate, RENEWED).unwrap();
-    // Longer than it takes to be looked at.
+    // Longer than the check interval of the certificate.
     std::thread::sleep(Duration::from_secs(4));
-    assert!(is_shown(CERTIFICATE), "the certificate without its key is of no use");
+    assert!(is_shown(CERTIFICATE), "a certificate without its key is not used");
     let told = || world.json(&["status"])["degraded"].to_string();
     assert!(told().contains("keeps its old certificate") && told().contains("private.pem"), "{}", told());
     std::fs::write(&private, RENEWED_PRIVATE).unwrap();
@@ -190,7 +190,7 @@ fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not() {
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_told_with_its_cure_until_there_is_another() {
+fn expired_certificate_is_reported_until_replaced() {
     let world = world_with(EXPIRED, EXPIRED_PRIVATE).start();
     let [certificate, private] = ["cert.pem", "private.pem"].map(|it| world.files().join(it));
     let told = |world: &World| world.json(&["status"])["degraded"].to_string();
@@ -201,7 +201,7 @@ fn a_certificate_that_has_expired_is_told_with_its_cure_until_there_is_another()
     assert!(world.log().contains("has expired on"), "{}", world.log());
     let shown = format!("authorization: Bearer {}\r\n", key(&world));
     let health = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n");
-    // Nobody who checks it connects any more, but whose clock is late.
+    // Clients that check the certificate cannot connect, except with a clock that is late.
     assert!(send_to(EXPIRED, connect(&world), &health).is_err());
     let late = Arc::new(Late);
     assert!(
@@ -209,12 +209,12 @@ fn a_certificate_that_has_expired_is_told_with_its_cure_until_there_is_another()
     );
     std::fs::write(&certificate, CERTIFICATE).unwrap();
     std::fs::write(&private, PRIVATE).unwrap();
-    world.until("the new one is good", Duration::from_secs(10), |world| !told(world).contains("has expired"));
+    world.until("the new certificate is valid", Duration::from_secs(10), |world| !told(world).contains("has expired"));
     assert!(!send(connect(&world), &health).contains("certificate"));
 }
 
 #[test]
-fn a_certificate_is_renewed_by_a_link_that_leads_elsewhere() {
+fn retargeted_link_renews_certificate() {
     let world = World::new();
     let folder = |name: &str| world.files().join(name);
     for (name, certificate, private) in [("old", CERTIFICATE, PRIVATE), ("new", RENEWED, RENEWED_PRIVATE)] {

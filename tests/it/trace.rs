@@ -1,5 +1,5 @@
-//! System calls of a program and everything that it starts, as `strace` writes them, and what of them would break the
-//! promise that nothing is written elsewhere and nothing is sent away.
+//! System calls of a program and its children, recorded by `strace`, and the detection of calls that write outside the
+//! allowed folders or contact other machines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use crate::means;
 
-/// Calls that are written down: all of the network, and all that make, change or remove files by name.
+/// Recorded calls: the whole network, and all calls that create, change or remove files by name.
 const CALLS: &str = "trace=%network,open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,\
     link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,truncate";
 
-/// The resolver reads it before it asks a name server.
+/// The file that the resolver reads before it contacts a name server.
 const RESOLVER: &str = "/etc/resolv.conf";
 
 const SINK: &str = "/dev/null";
 
-/// A number in the kernel, of the writer's own session, and no file: how far it stays behind others.
+/// A kernel setting of the writer's own session, not a file: its scheduling priority.
 const SESSION: &str = "/proc/self/autogroup";
 
-/// What traced programs may touch.
+/// What traced programs may access.
 pub(crate) struct Allowed {
     /// Folders that may be written to.
     pub(crate) folders: Vec<PathBuf>,
 }
 
-/// Traces of one run, a file for each thread.
+/// Traces of one run, one file per thread.
 pub(crate) struct Trace {
     prefix: PathBuf,
 }
@@ -36,24 +36,24 @@ impl Trace {
         Trace { prefix: folder.join("calls") }
     }
 
-    /// Says whether programs can be traced here.
+    /// Returns whether programs can be traced here.
     pub(crate) fn is_possible() -> bool {
         let tried = Command::new("strace").args(["-D", "-f", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
         tried.is_ok_and(|it| it.success())
     }
 
-    /// What to put before a program so that it is traced: in a network of its own, with nothing but loopback, where the
-    /// system allows that.
+    /// Returns the command prefix that traces a program, inside a network namespace with only loopback if the system
+    /// permits it.
     pub(crate) fn launcher(&self) -> Vec<String> {
         let prefix = self.prefix.display().to_string();
-        // The tracer steps aside: the traced program stays the child that was started.
+        // `-D` keeps the traced program as the direct child.
         let strace = ["strace", "-D", "-ff", "-q", "-y", "--seccomp-bpf", "-e", CALLS, "-o", &prefix];
         let alone = ["unshare", "-rn", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
         let alone = if means::can_unshare(&alone[1..]) { &alone[..] } else { &[] };
         alone.iter().chain(&strace).map(|it| (*it).to_owned()).collect()
     }
 
-    /// Every line written so far.
+    /// Returns every line recorded so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         let folder = self.prefix.parent().unwrap();
         let files = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
@@ -61,7 +61,7 @@ impl Trace {
         texts.flat_map(|it| it.lines().map(String::from).collect::<Vec<_>>()).collect()
     }
 
-    /// Waits until every traced program has ended, and gives every line.
+    /// Waits until every traced program has ended, and returns every line.
     pub(crate) fn finished(&self) -> Vec<String> {
         let begun = Instant::now();
         let folder = self.prefix.parent().unwrap();
@@ -75,7 +75,7 @@ impl Trace {
     }
 }
 
-/// Returns those lines that must not be.
+/// Returns the forbidden calls.
 pub(crate) fn violations(lines: &[String], allowed: &Allowed) -> Vec<String> {
     lines.iter().filter(|line| is_violation(line, allowed)).cloned().collect()
 }
@@ -86,14 +86,14 @@ fn is_violation(line: &str, allowed: &Allowed) -> bool {
         "open" | "openat" | "openat2" => {
             let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND", "O_TMPFILE"];
             let path = paths(arguments).pop().unwrap_or_default();
-            // Between the path and the result; a path may be called anything.
+            // Between the path and the result, because a path may contain any text.
             let flags = arguments.rsplit_once('"').map_or(arguments, |(_, it)| it);
             let flags = flags.split(") = ").next().unwrap_or_default();
             path == Path::new(RESOLVER) || (writes.iter().any(|it| flags.contains(it)) && !allowed.has(&path))
         }
         "creat" | "mkdir" | "mkdirat" | "mknod" | "mknodat" | "unlink" | "unlinkat" | "rmdir" | "truncate"
         | "rename" | "renameat" | "renameat2" => !paths(arguments).iter().all(|it| allowed.has(it)),
-        // Where a link leads to is not touched by making it.
+        // The target of a new link is not touched.
         "link" | "linkat" | "symlink" | "symlinkat" => !paths(arguments).last().is_some_and(|it| allowed.has(it)),
         "socket" => !["AF_UNIX", "AF_INET", "AF_INET6"].contains(&arguments.split(',').next().unwrap_or_default()),
         _ => arguments.split("sa_family=").skip(1).any(|address| !is_local(address, allowed)),
@@ -106,28 +106,27 @@ impl Allowed {
     }
 }
 
-/// Paths among the arguments of a call; a relative one is joined to the folder that its descriptor stands for.
+/// Returns the paths among the arguments of a call. A relative path is joined to the folder of its descriptor.
 fn paths(arguments: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut parts = arguments.split('"');
     while let (Some(before), Some(path)) = (parts.next(), parts.next()) {
         let folder = before.rsplit_once('>').and_then(|(it, _)| it.rsplit_once('<')).map_or("", |(_, folder)| folder);
         let joined = Path::new(folder).join(path);
-        // A path that goes up again may lie anywhere: it is kept as it is, and no folder has it.
+        // A path with `..` may lead anywhere: mapped to a path that no folder contains.
         let goes_up = joined.components().any(|it| it == std::path::Component::ParentDir);
         found.push(if goes_up { PathBuf::from("/..") } else { joined });
     }
     found
 }
 
-/// Says whether an address, as it follows `sa_family=`, is on this machine, and if it is a socket in a folder, one of vic's
-/// own: behind others, those of containers and sessions, somebody may send on what he is told. Port 53 is a name server
-/// wherever it is.
+/// Returns whether an address after `sa_family=` is local. A Unix socket must be in an allowed folder: services behind other
+/// sockets, such as those of containers and sessions, may forward data. Port 53 is a name server on any host.
 fn is_local(address: &str, allowed: &Allowed) -> bool {
     let within = |begin: &str| address.split_once(begin).and_then(|(_, rest)| rest.split('"').next());
     let asks_for_names = address.contains("port=htons(53)");
     let ip = match address.split([',', '}']).next() {
-        // Whoever calls has no path.
+        // A client socket has no path.
         Some("AF_UNIX") if !address.contains("sun_path") => return true,
         Some("AF_UNIX") => return within("sun_path=\"").is_some_and(|it| allowed.has(Path::new(it))),
         Some("AF_UNSPEC") => return true,
@@ -140,7 +139,7 @@ fn is_local(address: &str, allowed: &Allowed) -> bool {
 }
 
 #[test]
-fn a_trace_is_read_for_what_is_written_and_where_sockets_lead() {
+fn trace_lines_are_classified_as_allowed_or_violation() {
     let allowed = Allowed { folders: vec!["/own".into()] };
     let check = |line: &str| is_violation(line, &allowed);
     for fine in [

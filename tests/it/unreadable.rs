@@ -1,7 +1,7 @@
-//! A disk that answers with errors: the path and the cure are named, nothing is taken for damage, nothing is put aside or
-//! deleted, and all is there again when the disk is.
+//! A disk with read errors: the daemon reports the path and a remedy, treats nothing as damaged, sets nothing aside, deletes
+//! nothing, and works again when the disk does.
 //!
-//! The errors are put into system calls on the one file by `strace`.
+//! `strace` injects the errors into system calls on one file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,10 +14,10 @@ use crate::means;
 /// Calls that read.
 const READING: &str = "read,pread64,readv,preadv,preadv2";
 
-/// Calls by which something is brought to the disk.
+/// Calls that flush data to the disk.
 const SYNCING: &str = "fsync,fdatasync,syncfs";
 
-/// Arguments of `strace` that let these calls on a file, or all of them, fail; what it sees goes to another.
+/// Returns the arguments of `strace` that make these calls fail, on one file or on all. The log goes to `seen`.
 fn failing(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
     let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
     let seen = seen.to_str().unwrap();
@@ -28,12 +28,12 @@ fn failing(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
     words
 }
 
-/// How many calls were refused so far. Where none was, a test shows nothing.
+/// Returns the number of failed calls so far. Without any, a test proves nothing.
 fn refused(seen: &Path) -> usize {
     std::fs::read_to_string(seen).unwrap_or_default().matches("(INJECTED)").count()
 }
 
-/// Checks that every file is there as it was, and no other; a database may have taken up its own log.
+/// Checks that all files are unchanged and none was added. A database may have absorbed its own log.
 fn check_all_is_kept(before: &[(PathBuf, Vec<u8>)], after: &[(PathBuf, Vec<u8>)], file: &Path) {
     let names = |files: &[(PathBuf, Vec<u8>)]| files.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
     assert_eq!(names(before), names(after), "{}", file.display());
@@ -43,10 +43,10 @@ fn check_all_is_kept(before: &[(PathBuf, Vec<u8>)], after: &[(PathBuf, Vec<u8>)]
     }
 }
 
-/// A file of a data directory.
+/// Selects a file of a data directory.
 type Find = fn(&Path) -> PathBuf;
 
-/// Files that a start has to read, and what must be said of each.
+/// Files that a start must read, and the text that the error must contain.
 const NEEDED: [(&str, Find); 4] = [
     ("catalog.sqlite", |data| data.join("catalog.sqlite")),
     ("index", newest_manifest),
@@ -55,7 +55,7 @@ const NEEDED: [(&str, Find); 4] = [
 ];
 
 #[test]
-fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
+fn start_with_unreadable_file_fails_and_changes_nothing() {
     if !means::can_trace() {
         return;
     }
@@ -77,7 +77,7 @@ fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
             })
             .collect();
         assert_eq!(said[0], said[1], "the same at every start");
-        assert!(refused(&seen) > 0, "{}: nothing was refused", file.display());
+        assert!(refused(&seen) > 0, "{}: no call failed", file.display());
         check_all_is_kept(&before, &snapshot(&world.data()), &file);
         let mut world = world.under(Vec::new());
         world.spawn();
@@ -86,7 +86,7 @@ fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_to_is_named_at_every_start_and_stays_as_it_is() {
+fn read_only_directory_fails_every_start_unchanged() {
     let origin = origin();
     let world = copy_of(&origin);
     let data = world.data().display().to_string();
@@ -104,7 +104,7 @@ fn a_directory_that_cannot_be_written_to_is_named_at_every_start_and_stays_as_it
     assert_eq!(snapshot(&world.data()), before);
 }
 
-/// Lets calls of a running daemon fail from now on.
+/// Makes calls of a running daemon fail from now on.
 fn attach(world: &World, calls: &str, file: Option<&Path>, seen: &Path) -> Child {
     let mut command = Command::new("strace");
     command.args(["-p", &world.pid().to_string()]).args(failing(calls, file, seen));
@@ -118,7 +118,7 @@ fn attach(world: &World, calls: &str, file: Option<&Path>, seen: &Path) -> Child
         assert!(begun.elapsed() < Duration::from_secs(10), "strace does not attach");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The other threads follow.
+    // The other threads are attached a moment later.
     std::thread::sleep(Duration::from_millis(300));
     strace
 }
@@ -129,7 +129,7 @@ fn detach(mut strace: Child) {
 }
 
 #[test]
-fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
+fn failed_commit_is_discarded_and_repeated() {
     if !means::can_trace() {
         return;
     }
@@ -146,9 +146,9 @@ fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
     assert!(["Input/output error", "disk I/O error"].iter().any(|it| said.contains(it)), "{said}");
     let status = world.json(&["status"]);
     assert!(status["coverage"]["indexed"].as_u64() <= Some(1), "{status:#}");
-    assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "what there is answers");
+    assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "indexed files are still found");
     detach(strace);
-    assert!(refused(&seen) > 0, "nothing was refused");
+    assert!(refused(&seen) > 0, "no call failed");
     world.index();
     for (word, name) in [("speedwell", "a.md"), ("larkspur", "b.md")] {
         assert_eq!(world.paths(&[word]).first().map(String::as_str), Some(name));
@@ -163,7 +163,7 @@ fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
 }
 
 #[test]
-fn a_question_that_cannot_read_the_table_says_so_and_the_next_one_is_answered() {
+fn failed_table_read_is_reported_and_next_query_works() {
     if !means::can_trace() {
         return;
     }
@@ -177,20 +177,20 @@ fn a_question_that_cannot_read_the_table_says_so_and_the_next_one_is_answered() 
     let data_file = table_files(&world.data(), ".lance/data/").remove(0);
     let strace = attach(&world, READING, Some(&data_file), &seen);
     let file = world.files().join("3.md").display().to_string();
-    // Each of them reads the table anew, however much of it is at hand for questions in words.
+    // Each of these commands reads the table again, whatever is cached for keyword questions.
     for question in [["grep", "heron3"], ["similar", &file], ["grep", "heron[34]"]] {
         let so_far = refused(&seen);
         let (code, said) = world.fails(&question);
         let names = [index.to_str().unwrap(), "Input/output error", "hint: "];
         assert!(code == 4 && names.iter().all(|it| said.contains(it)), "{question:?}: {code}, {said}");
-        assert!(refused(&seen) > so_far, "{question:?}: it failed of something else: {said}");
+        assert!(refused(&seen) > so_far, "{question:?}: no read failed: {said}");
     }
-    assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"), "what is at hand answers");
+    assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"), "cached data still answers");
     detach(strace);
     assert!(world.ended().is_none(), "{}", world.log());
     for question in [["grep", "heron3"], ["similar", &file]] {
         world.ok(&question);
     }
-    check_all_is_read(&world, "the disk answered again");
+    check_all_is_read(&world, "the disk works again");
     assert!(table_files(&world.data(), ".lance/").len() >= before);
 }

@@ -1,5 +1,4 @@
-//! The skill that shows pictures to a vision model: over Ollama and over an OpenAI-compatible server, and everything that
-//! can be missing or go wrong on the way.
+//! The vision skill, which sends pictures to a model over Ollama or an OpenAI-compatible server, with all its failures.
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ const QUESTION: &str = "What does the photo of the pier show?";
 const PIER: &str = "gullpoint-pier-evening.jpg";
 const SEEN: &str = "Seen: a wooden pier at dusk, two herons on its rail, and the lighthouse behind it.";
 
-/// A daemon with the sample's pictures indexed by name, and what is configured beside.
+/// A daemon with the sample pictures indexed by name, and these variables.
 fn world(variables: &[(&str, &str)]) -> World {
     let world = World::new().with("VIC_OCR", "never").with("VIC_WATCH", "0");
     let world = variables.iter().fold(world, |world, (name, value)| world.with(name, value)).start();
@@ -34,13 +33,13 @@ fn pier(answer: &Value) -> Value {
     hits.iter().find(|it| it["path"] == PIER).unwrap_or_else(|| panic!("{answer:#}")).clone()
 }
 
-/// The warnings of an answer that came in spite of them.
+/// Returns the warnings of an answer.
 fn warned(world: &World) -> String {
     world.json(&["ask", QUESTION])["warnings"].to_string()
 }
 
 #[test]
-fn a_picture_is_shown_to_the_model_once_and_what_it_saw_is_found_from_then_on() {
+fn picture_is_described_once_then_found_in_index() {
     let server = eye(Says::Text(SEEN.into()));
     let world = over_ollama(&server, &[]);
     let first = pier(&world.json(&["ask", QUESTION]));
@@ -49,12 +48,12 @@ fn a_picture_is_shown_to_the_model_once_and_what_it_saw_is_found_from_then_on() 
     let chats = server.asked("/api/chat");
     for chat in &chats {
         let shown = ollama::images(&chat.body);
-        assert_eq!(shown.len(), 1, "each picture is shown alone");
+        assert_eq!(shown.len(), 1, "each picture is sent in its own request");
         let picture = image::load_from_memory(&shown[0]).unwrap();
         assert!(picture.width().max(picture.height()) <= 1_600);
     }
     assert_eq!(chats[0].body["model"], "glm-ocr:q8_0");
-    assert!(!chats[0].body.to_string().contains("pier"), "the model is asked what it sees, not what is wanted");
+    assert!(!chats[0].body.to_string().contains("pier"), "the prompt does not contain the question");
 
     let second = pier(&world.json(&["ask", QUESTION]));
     assert_eq!((&second["tier"], &second["excerpt"]), (&json!("L1"), &first["excerpt"]), "{second:#}");
@@ -62,7 +61,7 @@ fn a_picture_is_shown_to_the_model_once_and_what_it_saw_is_found_from_then_on() 
 }
 
 #[test]
-fn an_openai_compatible_server_is_shown_pictures_as_data_addresses() {
+fn openai_server_gets_pictures_as_data_urls() {
     let server = openai::start(&["talker", "eye"], |chat| match openai::pictures(chat).len() {
         0 => "no plan, no answer".into(),
         _ => SEEN.into(),
@@ -84,11 +83,11 @@ fn an_openai_compatible_server_is_shown_pictures_as_data_addresses() {
 }
 
 #[test]
-fn what_is_missing_is_a_warning_that_names_the_command() {
-    // A port that nobody has any more.
+fn missing_vision_model_is_a_warning_with_command() {
+    // A free port without a listener.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = world(&[("VIC_OLLAMA_BASE_URL", &format!("http://{free}"))]);
-    let said = warned(&nobody);
+    let absent = world(&[("VIC_OLLAMA_BASE_URL", &format!("http://{free}"))]);
+    let said = warned(&absent);
     assert!(said.contains("run `ollama serve`"), "{said}");
 
     let server = ollama::start(vec![Model::new("blind", &["completion"])], |_| Says::Closes);
@@ -99,7 +98,7 @@ fn what_is_missing_is_a_warning_that_names_the_command() {
 }
 
 #[test]
-fn a_model_that_fails_is_a_warning_and_the_next_question_tries_again() {
+fn failing_model_is_a_warning_and_is_retried() {
     for (says, expected) in [
         (Says::Broken("model runner has unexpectedly stopped"), "unexpectedly stopped"),
         (Says::HalfALine, "broke off"),
@@ -113,12 +112,12 @@ fn a_model_that_fails_is_a_warning_and_the_next_question_tries_again() {
         assert!(said.contains(expected), "{says:?}: {said}");
         let tries = server.asked("/api/chat").len();
         warned(&world);
-        assert_eq!(server.asked("/api/chat").len(), 2 * tries, "{says:?}: a failure is not kept");
+        assert_eq!(server.asked("/api/chat").len(), 2 * tries, "{says:?}: a failure is not cached");
     }
 }
 
 #[test]
-fn a_picture_larger_than_vic_l2_max_image_bytes_is_not_shown() {
+fn picture_above_size_limit_is_not_sent() {
     let server = eye(Says::Text(SEEN.into()));
     let said = warned(&over_ollama(&server, &[("VIC_L2_MAX_IMAGE_BYTES", "1000")]));
     assert!(said.contains("larger than VIC_L2_MAX_IMAGE_BYTES (1000)") && said.contains(PIER), "{said}");
@@ -126,7 +125,7 @@ fn a_picture_larger_than_vic_l2_max_image_bytes_is_not_shown() {
 }
 
 #[test]
-fn a_vision_model_that_ollama_passes_on_is_not_shown_anything_in_local_only() {
+fn remote_vision_model_gets_no_picture_in_local_only() {
     let cloud =
         Model { remote_host: Some("https://ollama.com:443"), ..Model::new("glm-ocr:q8_0", &["completion", "vision"]) };
     let server = ollama::start(vec![cloud], |_| Says::Text(SEEN.into()));

@@ -1,5 +1,4 @@
-//! The watches of a daemon as the kernel has them, whatever it says of them itself: one for each folder and no other, however
-//! folders come and go.
+//! The daemon's inotify watches as the kernel reports them: exactly one per folder, while folders come and go.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +7,10 @@ use std::time::Duration;
 use crate::caller::Caller;
 use crate::harness::World;
 
-/// What the file through which the watcher hears of itself is watched for, and no folder: that it is written to.
+/// The event mask of the watcher's heartbeat file: only writes. Folder watches have other masks.
 const HEARTBEAT: &str = "2";
 
-/// The folders that a process watches, by their inodes; one that is watched twice is there twice.
+/// Returns the inodes of the folders that a process watches. A folder watched twice appears twice.
 fn watched(process: u32) -> Vec<u64> {
     let infos = fs::read_dir(format!("/proc/{process}/fdinfo")).unwrap();
     let texts = infos.filter_map(|it| fs::read_to_string(it.unwrap().path()).ok());
@@ -21,14 +20,14 @@ fn watched(process: u32) -> Vec<u64> {
     inodes
 }
 
-/// The inode of a folder in a line as `inotify wd:4 ino:a003ef sdev:fe00000 mask:4000fce ...`.
+/// Returns the inode of a folder from a line such as `inotify wd:4 ino:a003ef sdev:fe00000 mask:4000fce ...`.
 fn folder_of(line: &str) -> Option<u64> {
     let field = |name: &str| line.strip_prefix("inotify ")?.split(' ').find_map(|it| it.strip_prefix(name));
     let inode = u64::from_str_radix(field("ino:")?, 16).ok();
     inode.filter(|_| field("mask:") != Some(HEARTBEAT))
 }
 
-/// A folder and all that are in it, by their inodes.
+/// Returns the inodes of a folder and its subfolders.
 fn folders(root: &Path) -> Vec<u64> {
     use std::os::unix::fs::MetadataExt;
     let entries = walkdir::WalkDir::new(root).into_iter().flatten().filter(|it| it.file_type().is_dir());
@@ -37,7 +36,7 @@ fn folders(root: &Path) -> Vec<u64> {
     inodes
 }
 
-/// Checks that the kernel has a watch for each folder, soon, and the daemon counts as many.
+/// Checks that the kernel soon has one watch per folder, and that the daemon counts as many.
 pub(crate) fn check(world: &World, caller: &Caller) {
     let limit = Duration::from_secs(20);
     let is_as_on_disk = |_: &Caller| watched(world.pid()) == folders(&world.files());
@@ -54,8 +53,8 @@ pub(crate) fn check(world: &World, caller: &Caller) {
     assert!(caller.within(limit, |it| counts(it) == (count, 0)), "{:?} of {count}", counts(caller));
 }
 
-/// Makes, fills, renames and deletes a folder with others in it, and moves one out, where it stays; what it leaves takes the
-/// place of what it left before.
+/// Creates, fills, renames and deletes a nested folder, and moves a subfolder out of the root. The folders that stay replace
+/// those of the previous turn.
 pub(crate) fn come_and_go(world: &World, turn: u64) {
     let path = |name: String| world.files().join(name);
     let fill = |folder: String| {
@@ -77,16 +76,16 @@ pub(crate) fn come_and_go(world: &World, turn: u64) {
 }
 
 #[test]
-fn the_kernel_watches_every_folder_once_and_no_other_however_they_come_and_go() {
+fn every_folder_has_exactly_one_kernel_watch() {
     let world = World::new().start();
     world.write("a/b/c.md", "A note about larks.");
     world.index();
     let caller = Caller::new(&world);
     check(&world, &caller);
-    assert_eq!(watched(world.pid()).len(), 3, "and it is seen here");
+    assert_eq!(watched(world.pid()).len(), 3, "the test sees the watches");
     for turn in 0..20 {
         come_and_go(&world, turn);
-        // By turns: some changes come while the ones before are still looked at.
+        // In some turns, changes arrive while earlier ones are still being processed.
         if turn % 3 == 2 {
             check(&world, &caller);
         }

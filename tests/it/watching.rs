@@ -1,6 +1,6 @@
-//! Changes that are hard to see: lost events, limits, roots that go away, editors at work, odd names and dates.
+//! Changes that are hard to detect: lost events, limits, missing roots, editors, odd names and dates.
 //!
-//! The letters are those of the adversarial cases in `tests/CASES.md`.
+//! The letters in test names refer to the adversarial cases in `tests/CASES.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,19 +17,19 @@ use crate::harness::World;
 use crate::torture::{Promises, at_most, figure, percentile, size};
 use crate::{means, watches};
 
-/// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
+/// Time limit for a change on a busy machine. On an idle one it takes a second.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
 
-/// A root that is away has to be noticed within this time.
+/// Time limit for noticing that a root is missing.
 pub(crate) const NOTICED: Duration = Duration::from_secs(10);
 
-/// That events were lost is said within this time, and where the machine is busy within twice as much.
+/// Time limit for reporting lost events. Twice as much on a busy machine.
 const SAID: Duration = Duration::from_secs(5);
 
-/// The time in which very many files appear.
+/// The time in which very many files are created.
 const THROUGHOUT: Duration = Duration::from_secs(30);
 
-/// Between two questions of somebody who asks many.
+/// Pause between two questions of a frequent client.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A daemon with these files indexed.
@@ -53,7 +53,7 @@ pub(crate) fn paths(caller: &Caller) -> BTreeSet<PathBuf> {
     caller.files().into_keys().collect()
 }
 
-/// Every file below the root, as a fresh walk sees it.
+/// Returns every file below the root according to a fresh walk.
 pub(crate) fn on_disk(root: &Path) -> BTreeSet<PathBuf> {
     let walk = walkdir::WalkDir::new(root).into_iter().map(Result::unwrap).filter(|it| !it.file_type().is_dir());
     walk.map(|it| it.path().strip_prefix(root).unwrap().to_path_buf()).collect()
@@ -68,7 +68,7 @@ pub(crate) fn hash(text: &str) -> Option<ContentHash> {
 }
 
 #[test]
-fn a1_lost_events_are_said_and_made_up_for_by_one_walk() {
+fn a1_lost_events_are_reported_and_repaired_by_one_walk() {
     let (world, caller) = world(&["a.md", "busy/b.md"]);
     signal(&world, "-STOP");
     for number in 0..9_000 {
@@ -76,7 +76,7 @@ fn a1_lost_events_are_said_and_made_up_for_by_one_walk() {
         fs::write(&path, "x").unwrap();
         fs::remove_file(path).unwrap();
     }
-    fs::write(world.files().join("late.md"), "Written while nobody looked.").unwrap();
+    fs::write(world.files().join("late.md"), "Written while the daemon slept.").unwrap();
     let begun = Instant::now();
     signal(&world, "-CONT");
     let mut said = None;
@@ -86,17 +86,17 @@ fn a1_lost_events_are_said_and_made_up_for_by_one_walk() {
         status.watch.overflows > 0 && status.watch.rescans > 0 && status.degraded.is_empty()
     });
     assert!(healed, "{:?}", caller.status());
-    at_most("lost events are said after", said.expect("it was said"), SAID, 2 * SAID);
+    at_most("lost events are reported after", said.expect("the loss is reported"), SAID, 2 * SAID);
     assert_eq!(paths(&caller), on_disk(&world.files()));
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(caller.status().watch.rescans, 1, "one walk for all that was lost");
-    assert!(caller.within(SOON, |it| it.hits("nobody looked").first().is_some_and(|hit| hit.path == "late.md")));
+    assert_eq!(caller.status().watch.rescans, 1, "one walk covers all lost events");
+    assert!(caller.within(SOON, |it| it.hits("the daemon slept").first().is_some_and(|hit| hit.path == "late.md")));
     world.write("busy/after.md", "The watches still work.");
     assert!(caller.within(SOON, |it| paths(it).contains(Path::new("busy/after.md"))));
 }
 
 #[test]
-fn a2_beyond_the_watch_limit_the_rest_is_walked_and_the_limit_named() {
+fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
     let words = ["unshare", "-r", "sh", "-c", "echo 50 > /proc/sys/user/max_inotify_watches && exec \"$@\"", "sh"];
     if !means::can_unshare(&words[1..]) {
         return;
@@ -110,19 +110,19 @@ fn a2_beyond_the_watch_limit_the_rest_is_walked_and_the_limit_named() {
     for part in ["of 501 folders", "watch limit user.max_inotify_watches (50)", "sysctl"] {
         assert!(is_degraded(&status, part), "{part}: {:?}", status.degraded);
     }
-    assert!(!is_degraded(&status, "space"), "it is no full disk: {:?}", status.degraded);
+    assert!(!is_degraded(&status, "space"), "a full disk is not reported: {:?}", status.degraded);
     for folder in ["d001", "d250", "d499"] {
         world.write(&format!("{folder}/new.md"), "A new file in some folder.");
     }
     let all = |it: &Caller| paths(it) == on_disk(&world.files()) && it.status().coverage.pending == 0;
-    assert!(caller.within(Duration::from_secs(30), all), "walked sooner or later");
-    world.write("d498/newer.md", "One that somebody waits for: heliotrope.");
+    assert!(caller.within(Duration::from_secs(30), all), "unwatched folders are polled");
+    world.write("d498/newer.md", "One for the sync: heliotrope.");
     caller.sync();
     assert_eq!(caller.hits("heliotrope")[0].path, "d498/newer.md");
 }
 
 #[test]
-fn a3_files_of_nested_folders_that_appear_at_once_are_all_found() {
+fn a3_files_of_nested_folders_created_at_once_are_found() {
     let (world, caller) = world(&["z.md"]);
     let letters = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     for top in ["one", "two", "three"] {
@@ -140,7 +140,7 @@ fn a3_files_of_nested_folders_that_appear_at_once_are_all_found() {
 }
 
 #[test]
-fn a4_a_renamed_folder_of_thousands_keeps_every_file_as_it_is() {
+fn a4_renamed_large_folder_keeps_every_file() {
     let count = 5_000;
     let files: Vec<String> = (0..count).map(|it| format!("old/{}/{it}.md", it % 7)).collect();
     let mut world = World::new();
@@ -160,24 +160,20 @@ fn a4_a_renamed_folder_of_thousands_keeps_every_file_as_it_is() {
         let now = &after[&Path::new("new").join(path.strip_prefix("old").unwrap())];
         assert_eq!((now.id, now.state, now.hash), (record.id, FileState::Indexed, record.hash), "{}", path.display());
     }
-    assert_eq!(
-        (self::versions(&world), caller.status().chunks),
-        (versions, chunks),
-        "nothing was written to the index"
-    );
+    assert_eq!((self::versions(&world), caller.status().chunks), (versions, chunks), "the index is not written");
     world.write("new/3/later.md", "Written after the move: amaranth.");
     caller.sync();
     assert_eq!(caller.hits("amaranth")[0].path, "new/3/later.md");
 }
 
-/// Number of commits of the table.
+/// Returns the number of commits of the table.
 pub(crate) fn versions(world: &World) -> usize {
     let tables = fs::read_dir(world.data().join("index")).unwrap().map(|it| it.unwrap().path().join("_versions"));
     tables.filter_map(|it| fs::read_dir(it).ok()).map(Iterator::count).sum()
 }
 
 #[test]
-fn a5_a_folder_that_moves_out_of_the_root_is_forgotten_with_its_watches() {
+fn a5_folder_moved_out_of_root_loses_index_and_watches() {
     let (world, caller) = world(&["a.md", "d/e/b.md", "d/c.md"]);
     assert_eq!(caller.status().watch.folders, 3);
     let outside = world.files().with_file_name("outside");
@@ -187,19 +183,19 @@ fn a5_a_folder_that_moves_out_of_the_root_is_forgotten_with_its_watches() {
     caller.sync();
     assert_eq!(paths(&caller), on_disk(&world.files()));
     assert_eq!(caller.hits("\"verbena\"").len(), 0);
-    // The other half of the move, which never comes, is waited for.
+    // The watcher waits for the other half of the move, which never comes.
     watches::check(&world, &caller);
 }
 
 #[test]
-fn a6_however_editors_save_there_is_one_final_version_and_never_half_of_one() {
+fn a6_editor_saves_yield_one_complete_version() {
     let (world, caller) = world(&["renamed.md", "backup.md", "slow.md"]);
     let path = |name: &str| world.files().join(name);
     let mut allowed: Vec<Option<ContentHash>> = caller.files().values().map(|it| it.hash).collect();
     let finals =
         ["Saved over: final.", "Saved with a backup: final.", "Written in two parts: the first, and the second."];
     allowed.extend(finals.map(hash));
-    // What is written to is let rest for a second: on a machine that is so busy that more lies between the parts, it is read.
+    // The daemon reads a file after one second without writes. On a busy machine the parts may be further apart.
     let watch = |written: Instant| {
         for (path, record) in caller.files() {
             let known = allowed.contains(&record.hash) || record.state == FileState::Pending;
@@ -207,14 +203,14 @@ fn a6_however_editors_save_there_is_one_final_version_and_never_half_of_one() {
             assert!(known || has_rested, "{} was read half way: {record:?}", path.display());
         }
     };
-    // A temporary file renamed over it.
+    // A temporary file renamed over the original.
     fs::write(path(".renamed.md.tmp"), finals[0]).unwrap();
     fs::rename(path(".renamed.md.tmp"), path("renamed.md")).unwrap();
     // vim with a backup.
     fs::rename(path("backup.md"), path("backup.md~")).unwrap();
     fs::write(path("backup.md"), finals[1]).unwrap();
     fs::remove_file(path("backup.md~")).unwrap();
-    // Cut to nothing, then written slowly through one descriptor.
+    // Truncated, then written slowly through one descriptor.
     let mut slow = fs::File::create(path("slow.md")).unwrap();
     let (first, second) = finals[2].split_at(30);
     for part in [first, second] {
@@ -237,7 +233,7 @@ fn a6_however_editors_save_there_is_one_final_version_and_never_half_of_one() {
 }
 
 #[test]
-fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_is() {
+fn a7_growing_file_is_read_at_intervals_and_finally() {
     let (world, caller) = world(&["log.md"]);
     let seconds = size("VIC_TORTURE_APPEND_SECONDS", 12);
     let (mut text, mut seen) = ("The text of log.md.".to_string(), BTreeSet::new());
@@ -249,13 +245,13 @@ fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_i
         std::thread::sleep(Duration::from_millis(80));
         seen.insert(caller.files()[Path::new("log.md")].hash);
     }
-    // Every 5 s, and what it was before.
+    // One version every 5 s, and the one before.
     assert!(seen.len() as u64 <= seconds / 5 + 3, "{} versions in {seconds} s", seen.len());
     assert!(caller.within(SOON, |it| it.files()[Path::new("log.md")].hash == hash(&text)));
 }
 
 #[test]
-fn a12_a_root_that_goes_away_or_is_emptied_loses_nothing_and_comes_back_as_it_was() {
+fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
     let names: Vec<String> = (0..30).map(|it| format!("{}/{it}.md", it % 3)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (world, caller) = opened(World::new().bound_by_rights(), &names);
@@ -298,20 +294,20 @@ fn a12_a_root_that_goes_away_or_is_emptied_loses_nothing_and_comes_back_as_it_wa
     check("no folder", &block, &unblock);
     let allow = |mode| fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
     check("not to be read", &|| allow(0o000), &|| allow(0o755));
-    assert_eq!(self::versions(&world), versions, "nothing was embedded or stored");
+    assert_eq!(self::versions(&world), versions, "no file was embedded or stored again");
     let half = || {
         swap();
         world.write("other.md", "The only one there.");
     };
     check("more than half gone", &half, &back);
     world.write("1/new.md", "Seen again after all that: gentian.");
-    // The folder in the root's place is watched again when the guard has seen it.
+    // The folder in place of the root is watched again when the mount guard has seen it.
     let is_seen = |it: &Caller| it.hits("gentian").first().is_some_and(|hit| hit.path == "1/new.md");
     assert!(caller.within(NOTICED + SOON, is_seen));
 }
 
 #[test]
-fn a12_what_is_really_gone_goes_when_the_user_says_so() {
+fn a12_real_losses_are_removed_on_confirmation() {
     let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
     let (mut world, _) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(world.terminate());
@@ -330,7 +326,7 @@ fn a12_what_is_really_gone_goes_when_the_user_says_so() {
 }
 
 #[test]
-fn a14_a_deep_tree_is_walked_and_watched_to_its_end() {
+fn a14_deep_tree_is_walked_and_watched_completely() {
     let (world, caller) = world(&["a.md"]);
     let mut deep = PathBuf::new();
     (0..300).for_each(|_| deep.push("d"));
@@ -344,7 +340,7 @@ fn a14_a_deep_tree_is_walked_and_watched_to_its_end() {
 }
 
 #[test]
-fn what_lies_beyond_the_longest_path_is_named_and_the_rest_of_its_root_is_watched_as_ever() {
+fn too_long_paths_are_reported_and_the_rest_is_watched() {
     use rustix::fs::{Mode, OFlags, mkdirat, openat};
     let (mut world, caller) = world(&["a.md"]);
     let name = "n".repeat(250);
@@ -358,7 +354,7 @@ fn what_lies_beyond_the_longest_path_is_named_and_the_rest_of_its_root_is_watche
         let status = caller.status();
         assert!(status.degraded.iter().all(|it| it.len() < 800), "{when}: {:?}", status.degraded);
         assert_eq!(status.watch.polled, Vec::<String>::new(), "{when}");
-        // Deep, and not too deep.
+        // Deep, but below the limit.
         let path = world.files().join(&name).join(&name).join(format!("{when}.md"));
         fs::write(&path, format!("Seen as it happens: hellebore {when}.")).unwrap();
         assert!(caller.within(SOON, |it| it.hits(&format!("\"hellebore {when}\"")).len() == 1), "{when}");
@@ -370,7 +366,7 @@ fn what_lies_beyond_the_longest_path_is_named_and_the_rest_of_its_root_is_watche
     check(&world, &Caller::new(&world), "started");
 }
 
-/// The thread of the daemon that takes events off the kernel's queue.
+/// Returns the id of the daemon's thread that reads the inotify queue.
 fn thread_of_events(world: &World) -> String {
     let tasks = fs::read_dir(format!("/proc/{}/task", world.pid())).unwrap().map(|it| it.unwrap().path());
     let of_events = |it: &PathBuf| fs::read_to_string(it.join("comm")).is_ok_and(|name| name.trim() == "vic-events");
@@ -378,18 +374,18 @@ fn thread_of_events(world: &World) -> String {
 }
 
 #[test]
-fn a_watcher_that_dies_is_said_and_replaced_and_what_it_missed_is_found() {
+fn dead_watcher_is_reported_replaced_and_caught_up() {
     if !means::can_trace() {
         return;
     }
     let (world, caller) = world(&["a.md", "deep/b.md"]);
     let thread = thread_of_events(&world);
-    // From now on, reading the queue of events fails.
+    // From now on, reading the event queue fails.
     let strace = ["-q", "-p", &thread, "-e", "trace=read", "-e", "inject=read:error=EBADF", "-o", "/dev/null"];
     let mut strace = Command::new("strace").args(strace).spawn().unwrap();
     let dead = Path::new("/proc").join(world.pid().to_string()).join("task").join(&thread);
     assert!(caller.within(Duration::from_secs(10), |_| !dead.exists()), "the thread ends");
-    world.write("deep/missed.md", "Written while nobody watched: saxifrage.");
+    world.write("deep/missed.md", "Written while unwatched: saxifrage.");
     let mut was_degraded = false;
     let healed = caller.within(Duration::from_secs(60), |it| {
         let status = it.status();
@@ -399,14 +395,14 @@ fn a_watcher_that_dies_is_said_and_replaced_and_what_it_missed_is_found() {
     strace.kill().ok();
     strace.wait().unwrap();
     assert!(healed, "{:?}", caller.status());
-    assert!(was_degraded, "it was said");
+    assert!(was_degraded, "the dead watcher is reported");
     assert!(caller.within(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "deep/missed.md")));
     assert_eq!(caller.status().watch.polled, Vec::<String>::new());
     world.write("deep/after.md", "The new one watches: bergamot.");
     assert!(caller.within(SOON, |it| it.hits("bergamot").first().is_some_and(|hit| hit.path == "deep/after.md")));
 }
 
-/// How often a thread has waited.
+/// Returns the number of voluntary context switches of a thread.
 fn waits(world: &World, thread: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/task/{thread}/status", world.pid())).unwrap();
     let number = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -414,7 +410,7 @@ fn waits(world: &World, thread: &str) -> u64 {
 }
 
 #[test]
-fn of_thousands_of_events_in_a_second_nobody_is_woken_for_each() {
+fn event_bursts_are_read_in_batches() {
     const FILES: u64 = 2_000;
     let (world, caller) = world(&["a.md"]);
     let thread = thread_of_events(&world);
@@ -424,14 +420,14 @@ fn of_thousands_of_events_in_a_second_nobody_is_woken_for_each() {
         world.write(&format!("{number}.md"), format!("Entry {number}."));
     }
     let (waits, seconds) = (waits(&world, &thread) - before, begun.elapsed().as_secs_f64());
-    // Twice for each time that the queue is read: for an event, and for the next time.
+    // Two switches for each read of the queue: one for an event, one for the next read.
     assert!((waits as f64) < 200.0 * seconds + 50.0 && waits < FILES / 2, "{waits} in {seconds:.1} s");
     caller.sync();
     assert_eq!(caller.status().coverage.found, FILES + 1);
 }
 
 #[test]
-fn the_folder_of_new_files_is_not_listed_for_each_of_them() {
+fn folder_is_not_listed_for_each_new_file() {
     const FILES: u64 = 200;
     if !means::can_trace() {
         return;
@@ -452,16 +448,16 @@ fn the_folder_of_new_files_is_not_listed_for_each_of_them() {
     assert!(listed < 20, "{listed} times");
 }
 
-/// `VIC_TORTURE_FILES` tiny files in one folder, created within half a minute while questions are asked.
+/// Creates `VIC_TORTURE_FILES` tiny files in one folder within half a minute, with questions in parallel.
 #[test]
 #[ignore = "takes long: see `make torture`"]
 fn torture_a14_many_tiny_files_while_asking() {
-    // As many as a question looks at: an answer at rest has as many hits as one meanwhile.
+    // As many files as a question considers: answers at rest and under load have the same number of hits.
     const BEFORE: u64 = 1_000;
     let names: Vec<String> = (0..BEFORE).map(|it| format!("{it}.md")).collect();
     let (world, caller) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let count = size("VIC_TORTURE_FILES", 200_000);
-    // Not one after the other: who asks without a pause competes with the writer, and with himself.
+    // With a pause: a client without one competes with the writer and itself.
     let ask = |caller: &Caller| {
         std::thread::sleep(PAUSE);
         let begun = Instant::now();
@@ -485,7 +481,7 @@ fn torture_a14_many_tiny_files_while_asking() {
     writer.join().unwrap();
     figure("ask p50 meanwhile", format!("{:.1?}", percentile(&busy, 50)));
     let (seconds, busy) = (begun.elapsed().as_secs(), percentile(&busy, 95));
-    // Whoever writes so many files has the processors and the disk to himself for as long.
+    // The writer of so many files uses the processors and the disk all the time.
     let what = format!("ask p95 while {count} files appear in {seconds} s ({idle:.1?} at rest)");
     let mut promises = Promises::default();
     promises.at_most(&what, busy, 2 * idle, 6 * idle);

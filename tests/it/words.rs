@@ -1,4 +1,4 @@
-//! Many new files are found by their words long before they are embedded.
+//! Many new files are found by keywords long before they are embedded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use crate::harness::World;
 use crate::openai::{self, HeldBack};
 use crate::server::Server;
 
-/// More than are embedded at once.
+/// More files than are embedded in one batch.
 const FILES: usize = 450;
 
-/// What stands in every file, and in no question.
+/// Text of every file, absent from questions.
 const LOG: &str = "harbour log";
 
 fn world(server: &Server, files: usize) -> World {
@@ -27,14 +27,14 @@ fn write(world: &World, folder: &str, files: usize) {
     }
 }
 
-/// Indexed, pending and without vectors.
+/// Returns the numbers of indexed files, pending files and files without vectors.
 fn counts(caller: &Caller) -> (u64, u64, u64) {
     let it = caller.status().coverage;
     (it.indexed, it.pending, it.awaiting_vectors)
 }
 
 #[test]
-fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart_forgets_none() {
+fn new_files_are_found_by_keywords_before_vectors_exist() {
     let model = HeldBack::start(LOG);
     model.hold();
     let mut world = world(&model.server, FILES);
@@ -61,7 +61,7 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
 }
 
 #[test]
-fn of_many_new_files_the_one_that_the_server_refuses_fails_and_the_others_get_their_vectors() {
+fn file_refused_by_model_fails_alone() {
     let server = openai::fails_over(|text| text.contains("spoilt"));
     let world = world(&server, FILES);
     world.write("bad.md", "An entry that is spoilt.");
@@ -75,7 +75,7 @@ fn of_many_new_files_the_one_that_the_server_refuses_fails_and_the_others_get_th
 }
 
 #[test]
-fn a_server_that_fails_over_everything_for_a_while_costs_no_file() {
+fn temporary_model_failure_costs_no_file() {
     let is_broken = Arc::new(AtomicBool::new(false));
     let broken = is_broken.clone();
     let server = openai::fails_over(move |_| broken.load(Ordering::Relaxed));
@@ -88,14 +88,14 @@ fn a_server_that_fails_over_everything_for_a_while_costs_no_file() {
     assert!(caller.within(Duration::from_secs(30), |it| !it.status().degraded.is_empty()), "{:?}", caller.status());
     let coverage = caller.status().coverage;
     assert_eq!((coverage.failed, coverage.found), (0, 8), "{coverage:?}");
-    assert!(world.paths(&["number0"]).contains(&"0.md".to_string()), "what was indexed before is still there");
+    assert!(world.paths(&["number0"]).contains(&"0.md".to_string()), "previously indexed files are still found");
     is_broken.store(false, Ordering::Relaxed);
     assert!(caller.within(Duration::from_secs(90), |it| counts(it) == (8, 0, 0)), "{:?}", caller.status());
     assert_eq!(caller.hits("\"anew\"").len(), 1);
 }
 
 #[test]
-fn a_few_large_files_are_found_by_their_words_too_before_they_are_embedded() {
+fn large_files_are_found_by_keywords_before_vectors_exist() {
     let model = HeldBack::start(LOG);
     model.hold();
     let world = world(&model.server, 0);
@@ -110,15 +110,15 @@ fn a_few_large_files_are_found_by_their_words_too_before_they_are_embedded() {
 }
 
 #[test]
-fn what_comes_while_vectors_are_made_is_found_before_all_of_them_are() {
-    // More than are under way at once.
+fn late_files_are_indexed_while_vectors_are_pending() {
+    // More than are in progress at once.
     const FILES: usize = 4_000;
     let server = openai::busy(LOG, || std::thread::sleep(Duration::from_millis(300)));
     let world = world(&server, FILES);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let (all, caller) = (FILES as u64, Caller::new(&world));
     assert!(caller.within(Duration::from_secs(90), |it| it.status().coverage.indexed == all), "{:?}", counts(&caller));
-    // More than may overtake.
+    // More than may use the fast lane.
     write(&world, "late/", 100);
     let late = || counts(&caller).0 == all + 100;
     world.until("the late files are indexed", Duration::from_secs(90), |_| late());

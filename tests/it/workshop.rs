@@ -1,4 +1,4 @@
-//! A folder in which somebody works at random, and what the index has to hold of it.
+//! A folder with random file operations, and the expected index content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,29 +11,29 @@ use vic::model::{ContentHash, FileState, Reason};
 use crate::caller::Caller;
 use crate::torture::Dice;
 
-/// The folder of what nobody touches, and the file of rules.
+/// The folder of files that no operation touches, and the ignore file.
 pub(crate) const KEPT: &str = "kept";
 pub(crate) const RULES: &str = ".vicignore";
 
-/// What a file on disk has to be in the index.
+/// The expected index entry of a file on disk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Indexed(ContentHash),
     Skipped(Reason),
-    /// Which no file is to be for long.
+    /// A state that must not last.
     Neither(FileState),
 }
 
-/// A folder that somebody works in.
+/// A folder under random operations.
 pub(crate) struct Workshop {
     pub(crate) root: PathBuf,
-    /// Beside the root, on the same file system.
+    /// A folder next to the root, on the same file system.
     outside: PathBuf,
     pub(crate) dice: Dice,
     files: BTreeSet<PathBuf>,
-    /// Written before the work begins, in a folder that it passes by.
+    /// Files written before the operations begin, in a folder that operations skip.
     kept: BTreeSet<PathBuf>,
-    /// The names of files that a rule leaves out of the index.
+    /// Names of files that an ignore rule excludes.
     pub(crate) left_out: BTreeSet<String>,
     folders: BTreeSet<PathBuf>,
     pub(crate) written: u64,
@@ -50,13 +50,13 @@ impl Workshop {
         Workshop { root, outside, dice, files, kept, left_out, folders, written, seed }
     }
 
-    /// A text with a word that no other text has.
+    /// Returns a text with a unique word.
     fn text(&mut self) -> String {
         self.written += 1;
         format!("Note {}: the word is {}.\n", self.written, word(self.seed, self.written))
     }
 
-    /// Writes a file that nobody touches.
+    /// Writes a file that no operation touches.
     pub(crate) fn keep(&mut self) {
         let (folder, text) = (self.root.join(KEPT), self.text());
         fs::create_dir_all(&folder).unwrap();
@@ -74,18 +74,18 @@ impl Workshop {
         self.dice.pick(&self.files)
     }
 
-    /// One whose content can be worked on.
+    /// Returns a file with changeable content.
     fn open_file(&mut self) -> Option<PathBuf> {
         self.file().filter(|it| !it.is_symlink() && !is_closed(it))
     }
 
-    /// A folder that is not the root.
+    /// Returns a folder other than the root.
     fn folder(&mut self) -> Option<PathBuf> {
         let root = self.root.clone();
         self.dice.pick(&self.folders).filter(|it| *it != root)
     }
 
-    /// Does one thing, maybe nothing.
+    /// Performs one random operation, possibly none.
     pub(crate) fn step(&mut self) {
         match self.dice.index(100) {
             0..=27 => self.write(),
@@ -107,7 +107,7 @@ impl Workshop {
 
     pub(crate) fn write(&mut self) {
         let (path, text) = (self.new_path(), self.text());
-        // A link in its place would be written through, a closed file not at all.
+        // A symbolic link would be written through, and an unreadable file could not be opened.
         if path.is_symlink() || is_closed(&path) {
             fs::remove_file(&path).unwrap();
         }
@@ -123,7 +123,7 @@ impl Workshop {
         }
     }
 
-    /// As editors save.
+    /// Saves like an editor: writes a temporary file and renames it.
     fn replace(&mut self) {
         let text = self.text();
         if let Some(path) = self.file() {
@@ -197,7 +197,7 @@ impl Workshop {
         let from = if self.dice.index(4) == 0 { self.folder() } else { self.file() };
         if let Some(from) = from {
             fs::rename(&from, &to).unwrap();
-            // What happens there is nobody's business.
+            // Later changes there must not matter.
             if to.is_dir() {
                 fs::write(to.join("later.md"), "written after it had left").unwrap();
             }
@@ -212,7 +212,7 @@ impl Workshop {
         }
     }
 
-    /// Lets nobody read a file: for worlds whose programs are bound by rights.
+    /// Makes a file unreadable, for worlds without root's override of permissions.
     pub(crate) fn close(&mut self) {
         if let Some(path) = self.open_file() {
             fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -250,7 +250,7 @@ impl Workshop {
         }
     }
 
-    /// Sees what there is, after more than one file has moved.
+    /// Lists files and folders again, after an operation on several files.
     fn look(&mut self) {
         self.files.clear();
         self.folders = BTreeSet::from([self.root.clone()]);
@@ -271,7 +271,7 @@ impl Workshop {
         }
     }
 
-    /// What the index has to hold.
+    /// Returns the expected index entries.
     pub(crate) fn expected(&mut self) -> BTreeMap<PathBuf, Expected> {
         self.look();
         let entry = |path: &PathBuf| {
@@ -293,18 +293,18 @@ impl Workshop {
         self.answering().map(entry).collect()
     }
 
-    /// Every file that no rule leaves out.
+    /// Returns every file that no rule ignores.
     fn answering(&self) -> impl Iterator<Item = &PathBuf> {
         let is_in = |it: &&PathBuf| !self.left_out.contains(&*it.file_name().unwrap().to_string_lossy());
         self.files.iter().chain(&self.kept).filter(is_in)
     }
 
-    /// Compares disk and index, then searches for what is there and for what is not any more.
+    /// Compares disk and index, then searches existing and former words.
     pub(crate) fn check(&mut self, caller: &Caller, at: &str) {
         let expected = self.expected();
         let look = || caller.files().into_iter().map(|(path, it)| (path, as_known(&it))).collect();
         let mut known: BTreeMap<PathBuf, Expected> = look();
-        // Each job tries again what may not be read: also that of a start, which may come after the sync.
+        // Every job retries unreadable files, also the job of a start, which may run after the sync.
         let begun = Instant::now();
         let are_tried = |known: &BTreeMap<PathBuf, Expected>| {
             let closed = expected.iter().filter(|(_, it)| **it == Expected::Skipped(Reason::PermissionDenied));
@@ -329,7 +329,7 @@ impl Workshop {
         }
     }
 
-    /// Searches for a word, which stands in these files and no others.
+    /// Searches a word and compares the hits with the files that contain it.
     pub(crate) fn search(&self, caller: &Caller, number: u64, at: &str) {
         let word = word(self.seed, number);
         let holds = |path: &&PathBuf| {
@@ -353,13 +353,13 @@ fn as_known(record: &vic::model::FileRecord) -> Expected {
     }
 }
 
-/// The word of a text. Letters only, so that it is one word for everybody.
+/// Returns the word of a text. Letters only, so that every tokenizer sees one word.
 fn word(seed: u64, number: u64) -> String {
     let mut dice = Dice::new(seed ^ (number << 32));
     (0..14).map(|_| char::from(b'a' + dice.index(26) as u8)).collect()
 }
 
-/// Says whether its owner may not read it.
+/// Returns whether the owner cannot read a file.
 fn is_closed(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.permissions().mode() & 0o400 == 0)
 }

@@ -1,5 +1,5 @@
-//! Archives that lie about their sizes, share their bytes, or hold each other: what counts is what really comes out of
-//! them, in all of the tree.
+//! Archives with false sizes, overlapping entries or nested archives: limits apply to the bytes that actually come out, over
+//! the whole tree.
 
 use std::io::{Cursor, Write};
 
@@ -24,10 +24,10 @@ pub(super) fn archives() -> Vec<Bomb> {
     let deep =
         |depth: usize| (1..depth).fold(zipped(&[("a.txt", b"The heron.")]), |inner, _| zipped(&[("a.zip", &inner)]));
     vec![
-        // A stream may hold a whole archive, and is inflated in one piece, for which a small file has less memory.
+        // A gzip stream may hold a whole archive and is inflated in one piece. A small file gets less memory for that.
         bomb("zeros.gz", gzipped(&vec![b'0'; 1 << 20], 1_024), LIMIT),
         bomb("tenfold.gz", (0..10).fold(gzipped(b"The heron.", 1), |inner, _| gzipped(&inner, 1)), &[Reason::TooDeep]),
-        // What a header says is neither a bound on what comes nor a reason to make room for it.
+        // The header is neither a limit for the output nor a reason to allocate.
         bomb("says-little.zip", Part { unpacked: 10, ..zeros.clone() }.alone(), EITHER),
         bomb("says-nothing.zip", Part { unpacked: 0, packed: 0, ..zeros.clone() }.alone(), EITHER),
         bomb("says-packed.zip", Part { packed: 0x7fff_ffff, ..zeros.clone() }.alone(), EITHER),
@@ -38,7 +38,7 @@ pub(super) fn archives() -> Vec<Bomb> {
         bomb("countless-64.zip", stored(b"The heron.").with_end_64(1 << 40, 0), EITHER),
         bomb("far-away-64.zip", stored(b"The heron.").with_end_64(1, 1 << 60), DAMAGED),
         bomb("long.tar", tar_that_says(1 << 60), DAMAGED),
-        // Five hundred entries are one and the same.
+        // Five hundred entries share the same data.
         Bomb::cut("overlap.zip", deflated(b"word ", 60 << 20).again_and_again(500)),
         Bomb::cut("overlap-noise.zip", noise.again_and_again(500)),
         Bomb::cut("countless.zip", stored(b"The heron.").again_and_again(65_000)),
@@ -51,8 +51,8 @@ pub(super) fn archives() -> Vec<Bomb> {
 }
 
 #[tokio::test]
-async fn an_honest_archive_may_inflate_to_as_much_as_its_reader_can_hold() {
-    // Words in no order: 150 MiB of them take a fifth of that, and more than a small file's room.
+async fn honest_archive_inflates_up_to_reader_memory() {
+    // Words in random order: 150 MiB of them compress to a fifth, and exceed the memory of a small file.
     let mut dice = Dice::new(5);
     let mut text = Vec::with_capacity(150 << 20);
     while text.len() < 150 << 20 {
@@ -64,7 +64,7 @@ async fn an_honest_archive_may_inflate_to_as_much_as_its_reader_can_hold() {
     assert!(document.truncated && document.text().starts_with("heron"), "{} bytes", document.text().len());
 }
 
-/// Zips in zips, five deep and sixteen wide, half a gigabyte in each of the last.
+/// Zips in zips, five levels deep and sixteen wide, with 512 MiB in each innermost zip.
 fn matryoshka() -> Vec<u8> {
     let bottom = container(&[], ("zeros.txt", "", "0", 512));
     (0..5).fold(bottom, |inner, _| zipped(&vec![("a.zip", inner.as_slice()); 16]))
@@ -85,7 +85,7 @@ fn gzipped(block: &[u8], times: usize) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The header of one file of so many bytes, and some bytes.
+/// A tar header of one file with a claimed size, and some data.
 fn tar_that_says(size: u64) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_path("a.txt").unwrap();
@@ -95,7 +95,7 @@ fn tar_that_says(size: u64) -> Vec<u8> {
     [header.as_bytes().as_slice(), &[b'x'; 1_024]].concat()
 }
 
-/// An entry of a zip as it is, and as it says it is.
+/// A zip entry with its data and its claimed sizes.
 #[derive(Clone)]
 struct Part {
     data: Vec<u8>,
@@ -103,7 +103,7 @@ struct Part {
     crc: u32,
     packed: u32,
     unpacked: u32,
-    /// Sizes, unpacked and packed, that take the place of the two above.
+    /// ZIP64 sizes, unpacked and packed, in place of the two above.
     wide: Option<(u64, u64)>,
 }
 
@@ -114,7 +114,7 @@ fn stored(bytes: &[u8]) -> Part {
     Part { data: bytes.to_vec(), method: 0, crc: crc.sum(), packed: size, unpacked: size, wide: None }
 }
 
-/// So many bytes of a pattern.
+/// A deflated entry: `length` bytes of a pattern.
 fn deflated(pattern: &[u8], length: usize) -> Part {
     let block = pattern.repeat((1 << 20) / pattern.len());
     let (mut writer, mut crc) = (DeflateEncoder::new(Vec::new(), Compression::fast()), Crc::new());
@@ -127,7 +127,7 @@ fn deflated(pattern: &[u8], length: usize) -> Part {
     Part { data, method: 8, crc: crc.sum(), packed, unpacked: crc.amount(), wide: None }
 }
 
-/// The name of the entry with this number; all are equally long.
+/// Returns the name of an entry. All names have the same length.
 fn name(number: u16) -> Vec<u8> {
     format!("{number:05}.txt").into_bytes()
 }
@@ -144,7 +144,7 @@ impl Part {
         }
     }
 
-    /// What local header and central record have in common, from the flags to the name's length.
+    /// The common fields of the local header and the central record, from the flags to the name length.
     fn common(&self) -> Vec<u8> {
         let (packed, unpacked, extra) = self.sizes();
         let numbers = [self.crc, packed, unpacked].map(u32::to_le_bytes).concat();
@@ -164,16 +164,16 @@ impl Part {
         self.again_and_again(1)
     }
 
-    /// A zip of so many entries that are all this one.
+    /// A zip with `count` entries that share these data.
     fn again_and_again(&self, count: u16) -> Vec<u8> {
         let local = self.local();
-        // Two of one name would be one.
+        // Entries with equal names would collapse into one.
         let directory = (0..count).map(|number| self.record(number)).collect::<Vec<_>>().concat();
         let end = end(count, directory.len() as u32, local.len() as u32);
         [local, directory, end].concat()
     }
 
-    /// A zip whose wide end says that there are so many entries, and lies at its place or so far from it.
+    /// A zip with a ZIP64 end record that claims this many entries and lies `off` bytes beyond its place.
     fn with_end_64(&self, entries: u64, off: u64) -> Vec<u8> {
         let (local, record) = (self.local(), self.record(0));
         let at = (local.len() + record.len()) as u64;

@@ -1,4 +1,4 @@
-//! Files that explode when they are opened: each is refused or cut, soon, within bounds of memory, and with a reason.
+//! Decompression and nesting bombs: each is refused or truncated soon, within memory limits, and with a reason.
 
 use std::io::{Cursor, Write};
 use std::time::{Duration, Instant};
@@ -14,26 +14,26 @@ use super::{pool, read, worker};
 use crate::harness::World;
 use crate::torture::figure;
 
-/// From a file's first byte to its refusal: the promise, of a release build on a machine at rest.
+/// Promised time to a refusal, for a release build on an idle machine.
 const PROMISED: Duration = Duration::from_secs(2);
-/// The same on a machine that is busy with other tests.
+/// The same on a machine that runs other tests.
 const SOON: Duration = Duration::from_secs(8);
-/// Files of which there is so much to read that they have all the time that a file has: a page of 100 million letters.
+/// Files that may use the full time limit because they contain so much to read: a page of 100 million letters.
 const LONG: [&str; 1] = ["more-glyphs.pdf"];
-/// Memory of a worker, whatever it is given.
+/// Memory limit of a worker for any file.
 pub(super) const MOST_MIB: u64 = 512;
-/// The same for a file of at most [`SMALL`] bytes, beyond what a worker takes for a small one.
+/// Memory limit for a file of at most [`SMALL`] bytes, above the baseline of a worker for a small file.
 const MORE_MIB: u64 = 256;
 const SMALL: usize = 10 << 20;
 
 pub(super) struct Bomb {
     pub(super) name: &'static str,
     pub(super) bytes: Vec<u8>,
-    /// Reasons it may be refused for; none when it must be read, whole or in part.
+    /// Accepted reasons of a refusal. Empty if the file must be read at least in part.
     pub(super) refused: &'static [Reason],
-    /// Whether it must be read in part, and say so.
+    /// Whether the text must be truncated and marked so.
     is_cut: bool,
-    /// What must stand in its text.
+    /// Words that the text must contain.
     holds: &'static str,
 }
 
@@ -42,18 +42,18 @@ pub(super) fn bomb(name: &'static str, bytes: Vec<u8>, refused: &'static [Reason
 }
 
 impl Bomb {
-    /// It must be read in part, and say so.
+    /// A file that must be read in part and marked as truncated.
     pub(super) fn cut(name: &'static str, bytes: Vec<u8>) -> Bomb {
         Bomb { is_cut: true, ..bomb(name, bytes, &[]) }
     }
 
-    /// It must be read, and hold these words.
+    /// A file that must be read and contain these words.
     pub(super) fn holding(name: &'static str, bytes: Vec<u8>, holds: &'static str) -> Bomb {
         Bomb { holds, ..bomb(name, bytes, &[]) }
     }
 }
 
-/// Zips parts, of which one ends in so many MiB of the same bytes.
+/// Zips parts, one of them with `mib` MiB of repeated bytes at its end.
 pub(super) fn container(parts: &[(&str, &str)], (large, head, fill, mib): (&str, &str, &str, usize)) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, text) in parts {
@@ -140,12 +140,12 @@ fn nested() -> Vec<Bomb> {
     ]
 }
 
-/// Drawings that whoever draws them draws for ever. They are read for their words.
+/// Drawings that take forever to render. Only their words are read.
 fn drawings() -> Vec<Bomb> {
     const START: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" \
                          width=\"999999999\" height=\"999999999\"><text>The heron stands.</text>";
     let svg = |body: &str| [START, body, "</svg>"].concat().into_bytes();
-    // Each group shows the one before it ten times.
+    // Each group references the previous one ten times.
     let doubled: String = (1..30)
         .map(|it| format!("<g id=\"g{it}\">{}</g>", format!("<use href=\"#g{}\"/>", it - 1).repeat(10)))
         .collect();
@@ -166,7 +166,7 @@ fn drawings() -> Vec<Bomb> {
 
 fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
     match outcome {
-        // What is read must be what stands there, and bounded.
+        // The text must come from the file and be bounded.
         Ok(document) => {
             let text = document.text();
             let refused_at_all =
@@ -183,7 +183,7 @@ fn bombs() -> Vec<Bomb> {
 }
 
 #[tokio::test]
-async fn bombs_are_refused_soon_and_within_bounds_of_memory() {
+async fn bombs_are_refused_soon_within_memory_limit() {
     let mut wrong = Vec::new();
     let must_prove = std::env::var("VIC_TESTS_MUST_PROVE").is_ok_and(|it| !it.is_empty());
     let soon = if must_prove { PROMISED } else { SOON };
@@ -205,7 +205,7 @@ async fn bombs_are_refused_soon_and_within_bounds_of_memory() {
             outcome.as_ref().map_or_else(|it| it.reason.name().to_string(), |it| format!("{} bytes", it.text().len()));
         println!("{:16} {:>9} bytes  {:>6} ms  {peak:>4} MiB  {came}", bomb.name, bomb.bytes.len(), took.as_millis());
         let most = if bomb.bytes.len() <= SMALL { MOST_MIB.min(usual + MORE_MIB) } else { MOST_MIB };
-        // What is read has all the time that a file has; what is refused because that has run out was not refused soon.
+        // Text may take the full time limit. A refusal by timeout is not a prompt refusal.
         let is_late = outcome.as_ref().is_err_and(|it| it.reason == Reason::Timeout || took > soon);
         let is_late = is_late && !LONG.contains(&bomb.name);
         if !is_contained(bomb, &outcome) || is_late || peak > most {
@@ -214,7 +214,7 @@ async fn bombs_are_refused_soon_and_within_bounds_of_memory() {
         still_reads(&pool).await;
     }
     let found = format!("{}: at most {largest} MiB ({usual} usually), {slowest:.1?}", bombs.len());
-    figure("files that explode, each in a reader of its own", found);
+    figure("decompression bombs, each in its own reader", found);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -223,7 +223,7 @@ async fn still_reads(pool: &WorkerPool) {
 }
 
 #[test]
-fn bombs_cost_the_daemon_and_the_good_files_nothing_and_are_not_tried_again() {
+fn bombs_leave_daemon_and_good_files_alone_without_retry() {
     let mut world = World::new().start();
     let bombs = bombs();
     for bomb in &bombs {
@@ -240,7 +240,7 @@ fn bombs_cost_the_daemon_and_the_good_files_nothing_and_are_not_tried_again() {
     assert_eq!((of("found"), 0), (of("indexed") + of("skipped") + of("failed"), of("pending")), "{status:#}");
     assert_eq!(status["pid"].as_u64(), Some(daemon.into()));
     assert!(world.paths(&["lighthouse", "--limit", "20"]).len() >= 20);
-    // Other runs, and other daemons, leave alone what failed.
+    // Further runs and restarts do not retry failed files.
     for _ in 0..5 {
         world.index();
         assert!(world.terminate());

@@ -1,7 +1,7 @@
-//! Calls of gRPC that no client makes: every method is sent messages with bytes changed and with fields that nobody put
-//! there. Each is answered or refused, and never as if vic had a defect.
+//! gRPC calls that no client makes: every method gets messages with changed bytes and invented fields. Each call is answered
+//! or refused, never as an internal error.
 //!
-//! `VIC_MUTANTS` says how many, `VIC_SEED` where to begin; see `mutants`.
+//! `VIC_MUTANTS` sets the number of calls, `VIC_SEED` the first seed; see `mutants`.
 
 use serde_json::json;
 
@@ -12,13 +12,13 @@ use crate::harness::World;
 use crate::http::{key, post};
 use crate::scopes::asked::messages;
 
-/// Ends the daemon, whatever it is sent.
+/// The method that stops the daemon; excluded.
 const ENDS: &str = "/vic.v1.Vic/Shutdown";
 
-/// These take paths of folders. What has a slash in it could be one of this machine.
+/// Methods that take folder paths. A mutated path with a slash could be a real folder of this machine.
 const TAKES_FOLDERS: [&str; 4] = ["AddRoot", "RemoveRoot", "StartIndex", "Index"];
 
-/// Codes of gRPC that tell of a defect.
+/// gRPC codes that indicate a defect.
 const UNKNOWN: u32 = 2;
 const INTERNAL: u32 = 13;
 
@@ -32,7 +32,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A field that a message may have or not, with a value that fits or not.
+/// A random field, known or unknown, with a value of any type.
 fn field(dice: &mut Dice, depth: usize) -> Vec<u8> {
     let numbers = [0, 1, 2, 3, 9, 100, 127, u64::from(u32::MAX), i64::MAX as u64, i64::MIN as u64, u64::MAX];
     let texts =
@@ -54,7 +54,7 @@ fn field(dice: &mut Dice, depth: usize) -> Vec<u8> {
     [varint(number << 3 | kind), value].concat()
 }
 
-/// A message that is no longer what it was.
+/// A mutated message.
 fn changed(mut message: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
     for _ in 0..dice.roll(4) {
         message.extend(field(dice, 0));
@@ -65,7 +65,7 @@ fn changed(mut message: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
     message
 }
 
-/// Sends a message with the key; gives the code of what came back, which is none of a defect.
+/// Sends a message with the key. Returns the status code and asserts that it indicates no defect.
 fn call(world: &World, method: &str, message: &[u8], what: &str) -> u32 {
     let key = format!("Bearer {}", key(world));
     let called = h2::call(world, "localhost", method, &[("authorization", &key)], message);
@@ -75,12 +75,12 @@ fn call(world: &World, method: &str, message: &[u8], what: &str) -> u32 {
 }
 
 #[test]
-fn calls_of_any_kind_are_answered_or_refused_and_never_as_a_defect() {
+fn mutated_grpc_calls_never_fail_as_internal() {
     let mut world = world();
     let pid = world.pid();
     let job = post(&world, "/v1/index/start", &json!({})).json()["job_id"].as_str().unwrap().to_string();
     let own = world.files().join("1.md").display().to_string();
-    // What INGEST names is fetched.
+    // Excluded: `INGEST` fetches the paths that it gets.
     let may_be_sent = |it: &Vec<u8>| memchr::memmem::find(it, b"ingest").is_none();
     let methods: Vec<String> = h2::methods().into_iter().filter(|it| it != ENDS).collect();
     let of = |method: &str| messages(method.rsplit_once('.').unwrap().1, &own, &job).into_iter().filter(may_be_sent);
@@ -89,7 +89,7 @@ fn calls_of_any_kind_are_answered_or_refused_and_never_as_a_defect() {
     let mut fine = 0;
     for number in 0..setting("VIC_MUTANTS", FEW) {
         let mut dice = seed(number);
-        // Each in turn, so that a few hundred leave none out.
+        // Round-robin, so that a few hundred calls cover every kind.
         let (method, message) = &kinds[number as usize % kinds.len()];
         let message = changed(message.clone(), &mut dice);
         let takes_folders = TAKES_FOLDERS.iter().any(|it| method.ends_with(&format!("/{it}")));
@@ -97,11 +97,11 @@ fn calls_of_any_kind_are_answered_or_refused_and_never_as_a_defect() {
             continue;
         }
         fine += u64::from(call(&world, method, &message, &format!("seed {number}: {method} {message:?}")) == 0);
-        // Whoever waits for a job or for what is new would wait for the end of the pause.
+        // Otherwise waiting calls block until the pause ends.
         if method.ends_with("/Pause") {
             call(&world, "/vic.v1.Vic/Resume", &[], "the end of a pause");
         }
     }
-    assert!(fine > 0, "this shows nothing");
+    assert!(fine > 0, "no call succeeded");
     still_well(&mut world, pid);
 }

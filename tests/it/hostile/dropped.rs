@@ -1,5 +1,5 @@
-//! Mutated files that are dropped into a folder under a running daemon: it counts every one, finds every good neighbour,
-//! and goes on.
+//! Mutated files dropped into a folder under a running daemon: the daemon counts each file, finds every good neighbor, and
+//! keeps running.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::torture::figure;
 
-/// A good file comes with so many mutants.
+/// Number of mutants per good file.
 const TO_ONE_GOOD: u64 = 10;
 
-/// What so many files may take on a machine that has others to serve.
+/// Time limit for this many files on a busy machine.
 fn patience(files: u64) -> Duration {
     Duration::from_secs(120) + Duration::from_millis(500) * files as u32
 }
 
 #[test]
-fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
+fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
     let count = setting("VIC_MUTANTS", FEW);
-    // Reading the text in pictures takes its time, and skills have a pool of their own.
+    // OCR is slow, and skills have a separate pool.
     let mut world = World::new().with("VIC_OCR", "never").start();
     let begun = Instant::now();
     let (pid, caller, originals) = (world.pid(), Caller::new(&world), originals());
@@ -38,7 +38,7 @@ fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
         }
     }
     let found = count + good.len() as u64;
-    // The status adds up whenever it is asked for: that is checked by whoever asks.
+    // `Caller::status` also asserts that the counts add up.
     let all = |it: &Caller| {
         let coverage = it.status().coverage;
         coverage.found == found && coverage.pending == 0
@@ -52,7 +52,7 @@ fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
     assert!(deaths.iter().sum::<u64>() * 100 <= count, "more than one in a hundred costs a worker: {coverage:?}");
     let missing: Vec<&String> = good
         .iter()
-        // In quotes: of a thousand that are alike but for it, those that have their vectors would stand before it.
+        // In quotes: the documents are nearly identical, so vector hits would otherwise rank above the word hit.
         .filter(|(path, word)| !caller.hits(&format!("\"{word}\"")).iter().any(|it| it.path == *path))
         .map(|it| &it.0)
         .collect();

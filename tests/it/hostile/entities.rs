@@ -1,4 +1,4 @@
-//! Names of files and addresses inside documents: an entity, a link or a form that asks for them gets nothing.
+//! External references inside documents: an entity, link or form that names a file or address gets nothing.
 
 use std::net::TcpListener;
 
@@ -9,17 +9,17 @@ use super::pdfs::{pdf, pdf_that_reaches};
 use super::pictures::jpeg;
 use super::{pool, read, worker};
 
-/// What stands in the file that the documents name.
+/// Content of the file that the documents refer to.
 const CANARY: &str = "bittern4711";
 
-/// XML whose text is what an entity holds.
+/// XML with an external entity as its text.
 fn xml(name: &str, place: &str, body: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?><!DOCTYPE {name} [<!ENTITY % p SYSTEM \"{place}\"> %p; <!ENTITY x SYSTEM \"{place}\">]>{body}"
     )
 }
 
-/// XML that says its text ten thousand million times, and XML that says a long text again and again.
+/// XML that expands an entity 10^10 times, and XML that repeats a long entity.
 fn laughs(name: &str, body: &str) -> [String; 2] {
     let tenfold: String =
         (1..11).map(|it| format!("<!ENTITY l{it} \"{}\">", format!("&l{};", it - 1).repeat(10))).collect();
@@ -39,7 +39,7 @@ const SVG: &str =
 const XMP: &str = "<x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF><rdf:Description><dc:title>see &x;</dc:title></rdf:Description></rdf:RDF></x:xmpmeta>";
 const XFA: &str = "<xdp:xdp xmlns:xdp=\"http://ns.adobe.com/xdp/\"><template><field><value><text>see &x;</text></value></field></template></xdp:xdp>";
 
-/// A PDF whose catalog names a stream of XML under this key.
+/// A PDF with an XML stream in its catalog under this key.
 fn pdf_with(key: &str, xml: &str) -> Vec<u8> {
     let named = match key {
         "XFA" => "/AcroForm<</Fields[]/XFA 5 0 R>>",
@@ -54,7 +54,7 @@ fn pdf_with(key: &str, xml: &str) -> Vec<u8> {
     )
 }
 
-/// One document of every format that holds XML, or is it.
+/// One document of every format that is XML or contains XML.
 fn documents(make: &dyn Fn(&str, &str) -> String) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("a.docx", docx(&make("w:document", WORD))),
@@ -68,7 +68,7 @@ fn documents(make: &dyn Fn(&str, &str) -> String) -> Vec<(&'static str, Vec<u8>)
 }
 
 #[tokio::test]
-async fn no_entity_link_or_form_of_a_document_reads_a_file_or_reaches_a_server() {
+async fn external_references_read_no_file_and_reach_no_server() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("canary.txt");
     std::fs::write(&file, CANARY).unwrap();
@@ -91,14 +91,14 @@ async fn no_entity_link_or_form_of_a_document_reads_a_file_or_reaches_a_server()
 }
 
 #[tokio::test]
-async fn no_entity_of_a_document_multiplies_its_text() {
+async fn entity_expansion_does_not_multiply_text() {
     let pool = pool(worker(), ExtractLimits { seconds: 20, ..ExtractLimits::default() });
     for which in 0..2 {
-        // What stands beside a picture has room for 64 KiB at most.
+        // A metadata segment next to a JPEG image holds at most 64 KiB.
         let documents = documents(&|name, body| laughs(name, body)[which].clone());
         for (name, bytes) in documents.into_iter().filter(|(name, _)| which == 0 || !name.ends_with("jpg")) {
             let text = read(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
-            // A format that is shown as its source may hold what stands in it, once.
+            // A format that is shown as source may contain the source text once.
             assert!(text.len() < 1 << 20, "{name}: {} bytes", text.len());
             assert!(pool.peak_mib() <= 512, "{name}: {} MiB", pool.peak_mib());
         }

@@ -1,4 +1,4 @@
-//! The jail, from inside a real worker.
+//! Escape attempts from inside a real jailed worker.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{models, pool, read, worker};
 use crate::harness::World;
 use crate::means;
 
-/// A file that is none of the worker's business, with another beside it.
+/// A file outside the worker's permissions.
 fn victim() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key.txt");
@@ -31,7 +31,7 @@ async fn open_ways(pool: &WorkerPool, path: &Path) -> (Vec<EscapeAttempt>, Vec<E
 }
 
 #[tokio::test]
-async fn no_way_leads_out_of_the_jail() {
+async fn jail_blocks_all_escape_attempts() {
     let (folder, path) = victim();
     let pool = pool(worker(), ExtractLimits::default());
     let (open, barred) = open_ways(&pool, &path).await;
@@ -40,14 +40,14 @@ async fn no_way_leads_out_of_the_jail() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "untouched");
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     assert_eq!(pool.is_jailed(), Some(true));
-    // Those that ended their worker are counted, and the next file is read all the same.
+    // Attempts that killed their worker are counted, and the next file is read nevertheless.
     let said = pool.problems().join(" ");
     assert!(said.contains("tried to leave its jail") || said.contains("try to leave its jail"), "{said}");
     assert_eq!(read(&pool, "a.txt", b"words").await.unwrap().text(), "words");
 }
 
 #[tokio::test]
-async fn no_way_leads_out_of_the_jail_of_a_worker_with_models() {
+async fn jail_of_ocr_worker_blocks_all_escape_attempts() {
     let (_folder, path) = victim();
     let settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
     assert!(settings.tools.ocr.is_some(), "`make models` fetches what reads pictures");
@@ -55,7 +55,7 @@ async fn no_way_leads_out_of_the_jail_of_a_worker_with_models() {
     assert!(open.is_empty(), "{open:#?}");
 }
 
-/// A program that is `vicd` with one call of the kernel missing.
+/// A script that runs `vicd` with one system call failing as unimplemented.
 fn without_call(folder: &Path, call: &str) -> PathBuf {
     let script = folder.join("vicd");
     let strace = "/usr/bin/strace -D -f -qq -o /dev/null";
@@ -69,7 +69,7 @@ fn without_call(folder: &Path, call: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn without_landlock_or_seccomp_only_plain_text_is_read() {
+async fn missing_landlock_or_seccomp_limits_to_plain_text() {
     if !means::can_trace() {
         return;
     }
@@ -84,26 +84,26 @@ async fn without_landlock_or_seccomp_only_plain_text_is_read() {
         assert!(said.contains(named) && said.contains("VIC_JAIL=optional"), "{said}");
         let lenient = pool(&program, ExtractLimits { jail: JailMode::Optional, ..ExtractLimits::default() });
         assert_eq!(read(&lenient, "a.html", b"<html><p>words").await.unwrap().text(), "words");
-        assert!(lenient.problems().join(" ").contains("without a jail"), "it has to say so");
+        assert!(lenient.problems().join(" ").contains("without a jail"), "the missing jail is reported");
     }
 }
 
 #[tokio::test]
-async fn without_a_jail_the_ways_out_are_open() {
+async fn escape_attempts_succeed_without_jail() {
     if !means::can_trace() {
         return;
     }
     let (folder, path) = victim();
     let program = without_call(folder.path(), "landlock_create_ruleset");
     let (open, _) = open_ways(&pool(&program, ExtractLimits::default()), &path).await;
-    // Without this, the tests above would pass if no attempt could ever work.
+    // Proves that the attempts work without a jail; otherwise the tests above prove nothing.
     for name in ["open a file", "create a file", "connect by TCP", "signal the daemon", "make a file in memory"] {
         assert!(open.iter().any(|it| it.name == name), "`{name}` is barred without a jail: {open:#?}");
     }
 }
 
 #[test]
-fn the_status_says_that_readers_are_not_jailed_and_what_to_do() {
+fn missing_jail_is_reported_in_status_with_remedy() {
     if !means::can_trace() {
         return;
     }
@@ -120,7 +120,7 @@ fn the_status_says_that_readers_are_not_jailed_and_what_to_do() {
     let said = status["degraded"].to_string();
     assert!(said.contains("cannot be jailed") && said.contains("VIC_JAIL"), "{said}");
     assert_eq!(world.paths(&["heron"])[0], "a.md");
-    // The next daemon has a jail, and reads what waited for one.
+    // The next daemon has a jail and reads the postponed file.
     assert!(world.terminate());
     let mut world = world.under(Vec::new());
     world.spawn();

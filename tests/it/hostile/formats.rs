@@ -1,4 +1,4 @@
-//! Mutants are worth what their originals are: there is one of every format, and its reader reads it to the end.
+//! Coverage of the mutated originals: one per format, and each is read completely by its reader.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use super::{pool, read, worker};
 use crate::seeds::{formats, seeds};
 
 #[test]
-fn every_format_that_is_read_has_a_file_that_is_mutated() {
+fn every_supported_format_has_a_seed() {
     let seeds = seeds();
     let is_made = |extension: &&str| seeds.iter().any(|it| it.name.rsplit('.').next() == Some(*extension));
     let missing: Vec<&str> =
         formats().iter().filter(|it| !it.extensions.iter().any(&is_made)).map(|it| it.media_type).collect();
     assert!(missing.is_empty(), "no seed in `tests/it/seeds` for {missing:?}");
     let names: BTreeSet<&str> = seeds.iter().map(|it| it.name).collect();
-    assert_eq!(names.len(), seeds.len(), "two have one name");
+    assert_eq!(names.len(), seeds.len(), "two seeds share a name");
 }
 
 #[tokio::test]
-async fn what_mutants_are_made_of_is_read_as_what_its_name_says() {
+async fn seeds_are_read_as_their_named_format() {
     let pool = pool(worker(), ExtractLimits::default());
     let formats = formats();
     let mut wrong = Vec::new();

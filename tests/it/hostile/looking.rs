@@ -1,7 +1,7 @@
-//! Those who read pictures for their text have large networks in memory, and are given whatever lies in a folder: pictures
-//! and pages that explode, pictures as large as one may be, and mutated ones.
+//! OCR and layout workers hold large networks in memory. These tests give them picture and page bombs, pictures at the size
+//! limit, and mutated pictures.
 //!
-//! `VIC_MUTANTS` says how many mutants there are, one for twenty: each takes as long as a page. See `mutants`.
+//! The number of mutants is a twentieth of `VIC_MUTANTS`: each takes as long as a page. See `mutants`.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
@@ -20,30 +20,30 @@ use super::pictures::pictures;
 use super::{models, worker};
 use crate::torture::{figure, percentile};
 
-/// Beyond a scan, for a picture that is refused.
+/// Extra memory above the baseline scan for a refused picture.
 const MORE_REFUSED_MIB: u64 = 100;
-/// Beyond what one of them may hold, until it is seen that it does: as much as networks fetch at once.
+/// Overshoot of the worker limit until it is detected: the largest single allocation of the networks.
 const MORE_UNTIL_SEEN_MIB: u64 = 256;
-/// Beyond what the networks make of the largest page that they are given, for a picture that is shrunk to it row by row.
+/// Extra memory above the largest network page for a picture that is downscaled row by row.
 const MORE_BY_ROWS_MIB: u64 = 64;
-/// The same for one that is whole in memory before that.
+/// The same for a picture that is decoded as a whole first.
 const MORE_WHOLE_MIB: u64 = 128;
-/// Threads of one of them on a machine with many cores: each takes memory.
+/// Threads of a worker on a machine with many cores. Each thread takes memory.
 const MOST_THREADS: usize = 4;
-/// Seconds that what explodes has.
+/// Time limit of a bomb in seconds.
 const SECONDS: u32 = 10;
-/// And when it is over for certain: a worker that hangs is killed.
+/// When a bomb is over for certain: a hanging worker is killed.
 const SOON: Duration = Duration::from_secs(12);
-/// Pixels a side of the largest picture that is read.
+/// Side in pixels of the largest picture that is read.
 const LARGEST_SIDE: u32 = 9_999;
-/// Pixels a side of the largest page that the networks are given.
+/// Side in pixels of the largest page that the networks get.
 const PAGE_SIDE: u32 = 4_000;
 
-/// A pool of them, with the settings that the daemon has.
+/// A pool of OCR workers with the daemon's settings.
 struct Lookers {
     pool: WorkerPool,
     tools: Tools,
-    /// What one of them may hold.
+    /// Memory limit of a worker.
     most_mib: u64,
 }
 
@@ -55,13 +55,13 @@ impl Lookers {
         Lookers { pool: WorkerPool::new(worker().into(), settings), tools, most_mib }
     }
 
-    /// What one of them is usually asked of a file.
+    /// Returns the usual job for a file.
     fn job(&self, name: &str, seconds: u32) -> SkillJob {
         let skill = if name.ends_with(".pdf") { PDF_LAYOUT } else { OCR_IMAGE };
         SkillJob { skill: skill.into(), seconds, tools: self.tools.clone(), ..SkillJob::default() }
     }
 
-    /// Has one of them look at a file, and says how long that took.
+    /// Runs a job on a file. Returns the outcome and the time.
     async fn look(&self, name: &str, bytes: &[u8], job: SkillJob) -> (Result<Document, ExtractFailure>, Duration) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -70,7 +70,7 @@ impl Lookers {
         (outcome, begun.elapsed())
     }
 
-    /// Has them read a scan that is what it looks like.
+    /// Reads a well-formed scan, which must succeed.
     async fn read_the_scan(&self) -> Document {
         let (outcome, took) = self.look("scan.png", &scan(), self.job("scan.png", 60)).await;
         let document = outcome.unwrap_or_else(|failed| panic!("{failed:?} after {took:?}"));
@@ -83,7 +83,7 @@ fn scan() -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans/piano-receipt.png")).unwrap()
 }
 
-/// Its longer words.
+/// Returns the words of more than four letters.
 fn words(document: &Document) -> Vec<String> {
     let text = document.text();
     text.split(|it: char| !it.is_alphabetic()).filter(|it| it.len() > 4).map(str::to_lowercase).collect()
@@ -96,7 +96,7 @@ fn came(outcome: &Result<Document, ExtractFailure>) -> String {
     }
 }
 
-/// A reason, or text. The reason that a picture is refused for is that of the one page that it is.
+/// Returns whether the outcome is an accepted reason or text. A refused picture is reported as a problem of its one page.
 fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
     let ends_of_workers = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory, Reason::Io];
     match outcome {
@@ -110,7 +110,7 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
     }
 }
 
-/// Has these looked at one after the other, and after each of them the scan; each may take so many MiB beyond the first scan.
+/// Reads the bombs in turn and the scan after each. Each may take `more_mib` MiB above the first scan.
 async fn bear(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     let lookers = Lookers::new();
     lookers.read_the_scan().await;
@@ -132,12 +132,12 @@ async fn bear(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
 }
 
 #[tokio::test]
-async fn those_who_read_pictures_for_their_text_bear_pictures_and_pages_that_explode() {
-    bear("hostile pictures, looked at", &pictures(), Some(MORE_REFUSED_MIB)).await;
-    bear("hostile pages, looked at", &pdfs(), None).await;
+async fn ocr_workers_survive_picture_and_page_bombs() {
+    bear("picture bombs, OCR", &pictures(), Some(MORE_REFUSED_MIB)).await;
+    bear("page bombs, OCR and layout", &pdfs(), None).await;
 }
 
-/// The scan, six times as large, in the corner of a square of 100 million pixels.
+/// The scan, magnified six times, in the corner of a square of 100 million pixels.
 fn large() -> GrayImage {
     let scan = image::load_from_memory(&scan()).unwrap().into_luma8();
     let mut large = GrayImage::from_pixel(LARGEST_SIDE, LARGEST_SIDE, image::Luma([255]));
@@ -146,7 +146,7 @@ fn large() -> GrayImage {
     large
 }
 
-/// As a PNG in which each pixel has these bytes, made out of its shade.
+/// Encodes a PNG with these bytes per pixel, computed from its shade.
 fn png<const N: usize>(large: &GrayImage, depth: png::BitDepth, pixel: impl Fn(u8) -> [u8; N]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, large.width(), large.height());
@@ -155,7 +155,7 @@ fn png<const N: usize>(large: &GrayImage, depth: png::BitDepth, pixel: impl Fn(u
     encoder.set_depth(depth);
     encoder.set_compression(png::Compression::Fast);
     let mut writer = encoder.write_header().unwrap();
-    // Row by row: this process is not to hold what the worker shall not hold.
+    // Row by row, so that this process does not hold the full picture either.
     let mut rows = writer.stream_writer().unwrap();
     for row in large.rows() {
         let row: Vec<u8> = row.flat_map(|it| pixel(it.0[0])).collect();
@@ -172,7 +172,7 @@ fn encoded(picture: impl Into<image::DynamicImage>, format: ImageFormat) -> Vec<
     bytes.into_inner()
 }
 
-/// Has one read a picture with the words of the scan; gives the memory that it held, and what is wrong.
+/// Reads a picture with the words of the scan. Returns the peak memory and the error, if any.
 async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Option<String>) {
     let lookers = Lookers::new();
     let (outcome, took) = lookers.look(name, bytes, lookers.job(name, 120)).await;
@@ -184,11 +184,11 @@ async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Opti
     (peak, (known * 2 < expected.len()).then_some(wrong))
 }
 
-/// Makes a picture when it is its turn: together they are large.
+/// Creates a picture on demand: together they are large.
 type Made<'m> = &'m dyn Fn() -> Vec<u8>;
 
 #[tokio::test]
-async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
+async fn largest_pictures_are_read_within_memory_limit() {
     use png::BitDepth::{Eight, Sixteen};
     let (usual, large) = (Lookers::new(), large());
     let expected = words(&usual.read_the_scan().await);
@@ -209,7 +209,7 @@ async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
         let bytes = make();
         let (peak, wrong) = read_large(name, &bytes, &expected).await;
         all_wrong.extend(wrong);
-        // The file itself is in memory all the time.
+        // The file itself is always in memory.
         let file = bytes.len() as u64 >> 20;
         let most = (as_page + more).min(usual.most_mib) + file;
         if peak > most {
@@ -220,14 +220,14 @@ async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
 }
 
 #[tokio::test]
-async fn mutants_of_pictures_and_pages_are_looked_at_and_cost_a_worker_at_most() {
+async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
     let is_seen = |it: &Original| {
         let extension = it.name.rsplit('.').next().unwrap_or_default().to_lowercase();
         ["pdf", "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff"].contains(&extension.as_str())
     };
     let originals: Vec<Original> = originals().into_iter().filter(is_seen).collect();
     if originals.is_empty() {
-        println!("nothing is proved: in that folder is nothing to look at");
+        println!("nothing is proved: the folder has no picture or page");
         return;
     }
     let count = (setting("VIC_MUTANTS", FEW) / 20).max(60);
@@ -238,7 +238,7 @@ async fn mutants_of_pictures_and_pages_are_looked_at_and_cost_a_worker_at_most()
         let bytes = mutant(bytes, &mut dice);
         let mut job = lookers.job(name, 20);
         if job.skill == PDF_LAYOUT && dice.roll(2) == 0 {
-            // Pages that have text are drawn for nobody otherwise.
+            // Otherwise pages with a text layer are never rendered.
             job = SkillJob { skill: OCR_IMAGE.into(), purpose: Purpose::EveryText, pages: Some(vec![1]), ..job };
         }
         let (outcome, took) = lookers.look(name, &bytes, job).await;
@@ -255,7 +255,7 @@ async fn mutants_of_pictures_and_pages_are_looked_at_and_cost_a_worker_at_most()
     }
     lookers.read_the_scan().await;
     let (peak, slowest) = (lookers.pool.peak_mib(), percentile(&times, 100));
-    figure("mutants that were looked at", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
+    figure("mutants read by OCR and layout", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
     let of = |name: &str| outcomes.get(name).copied().unwrap_or(0);
     let ends = of("worker_crash") + of("timeout") + of("out_of_memory");
     assert!(ends * 50 <= count + 49, "more than one in fifty costs a worker: {outcomes:?}");

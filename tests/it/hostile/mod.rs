@@ -1,4 +1,4 @@
-//! Files and programs that mean harm: what readers are given here, nobody sends by accident.
+//! Hostile input: files, requests and replies that do not occur by accident.
 
 mod archives;
 mod bombs;
@@ -30,7 +30,7 @@ use vic::embed::models::ModelStore;
 use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::model::{Document, ExtractFailure, ExtractLimits};
 
-/// A pool of one of the daemon's own workers, or of those of another program.
+/// Returns a pool with one worker of the given program.
 fn pool(program: &Path, limits: ExtractLimits) -> WorkerPool {
     let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
     assert!(tools.pdfium.is_some(), "`make models` fetches the PDF library");
@@ -46,7 +46,7 @@ fn worker() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_vicd"))
 }
 
-/// Has a worker read these bytes.
+/// Extracts these bytes in a worker.
 async fn read(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -54,11 +54,11 @@ async fn read(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, E
 }
 
 #[tokio::test]
-async fn a_worker_makes_do_with_less_than_it_would_take() {
+async fn worker_runs_under_stricter_inherited_limits() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("vicd");
-    // Less processor time and fewer addresses than the worker's own limits.
+    // Less processor time and address space than the worker's own limits.
     let script = format!("#!/bin/sh\nulimit -t 600\nulimit -v 1200000\nexec {} \"$@\"\n", worker().display());
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,10 +1,10 @@
-//! Real files with a few bytes or parts changed: the commonest hostile input is a broken one. Seeded, so that what goes
-//! wrong once can be looked at again: every file that costs a worker its life is kept.
+//! Real files with some changed bytes or parts: the most common hostile input is a broken file. Seeded, so that a failure is
+//! reproducible; every file that kills a worker is kept.
 //!
-//! `VIC_MUTANTS` says how many (`make torture`, `make fuzz`), `VIC_SEED` where to begin, `VIC_MUTANTS_FROM` a folder of
-//! files to use in place of `data/` and of the [`crate::seeds`] of every format. `looking` has pixels and pages of
-//! some of them looked at, `dropped` drops them under a daemon; `queries`, `requests`, `calls`, `replies` and `settings` do
-//! the same with what is asked, with what other programs answer, and with what the owner writes.
+//! `VIC_MUTANTS` sets the number (`make torture`, `make fuzz`), `VIC_SEED` the first seed. `VIC_MUTANTS_FROM` names a folder
+//! of originals in place of `data/` and the [`crate::seeds`] of every format. `looking` runs OCR and layout on mutants,
+//! `dropped` puts them into a daemon's folder. `queries`, `requests`, `calls`, `replies` and `settings` mutate requests,
+//! replies of other programs, and files written by the owner.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
@@ -23,10 +23,10 @@ use crate::harness::sample;
 use crate::seeds::seeds;
 use crate::torture::{figure, percentile};
 
-/// Mutants of a short run: a minute of two cores.
+/// Number of mutants in a short run: a minute on two cores.
 pub(super) const FEW: u64 = 300;
 
-/// Numbers that look random and are the same every time.
+/// A deterministic random generator.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -57,18 +57,18 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.into_iter().flat_map(below).filter(|it| it.metadata().unwrap().len() > 0).collect()
 }
 
-/// A file that is mutated.
+/// A file to mutate.
 pub(super) struct Original {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Where files are kept that cost a worker its life.
+/// The folder of files that killed a worker.
 fn deaths() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("deaths")
 }
 
-/// Keeps a file, if that is what it did.
+/// Keeps a file that killed its worker.
 pub(super) fn keep(failed: &ExtractFailure, number: u64, name: &str, bytes: &[u8]) {
     let by_process = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory];
     if by_process.contains(&failed.reason) || failed.detail.contains("stack") {
@@ -77,7 +77,7 @@ pub(super) fn keep(failed: &ExtractFailure, number: u64, name: &str, bytes: &[u8
     }
 }
 
-/// The files that are mutated: those of the sample, and one of every format, of which the sample has not all.
+/// Returns the files to mutate: the sample files, and one of every format, since the sample lacks some formats.
 pub(super) fn originals() -> Vec<Original> {
     let folder = std::env::var_os("VIC_MUTANTS_FROM").filter(|it| !it.is_empty());
     let seeds = if folder.is_some() { Vec::new() } else { seeds() };
@@ -89,7 +89,7 @@ pub(super) fn originals() -> Vec<Original> {
     found.chain(seeds.into_iter().map(|it| Original { name: it.name.into(), bytes: it.bytes })).collect()
 }
 
-/// Bytes and words that readers count with, or trip over.
+/// Bytes and words that readers count with or stumble over.
 const TOKENS: [&[u8]; 16] = [
     b"\xff\xff\xff\xff",
     b"\0\0\0\0",
@@ -141,7 +141,7 @@ pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// Changes a part inside a container, which changes to compressed bytes hardly ever reach.
+/// Changes a part inside a zip container; changes to compressed bytes rarely reach the content.
 fn mutate_part(bytes: &[u8], dice: &mut Dice) -> Option<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).ok()?;
     let chosen = dice.roll(archive.len());
@@ -172,7 +172,7 @@ pub(super) fn mutant(original: &[u8], dice: &mut Dice) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mutants_of_real_files_cost_workers_at_most() {
+async fn mutated_files_cost_at_most_a_worker() {
     let count = setting("VIC_MUTANTS", FEW);
     let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
     let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
@@ -185,7 +185,7 @@ async fn mutants_of_real_files_cost_workers_at_most() {
         times.push(took);
     };
     for number in 0..count {
-        // As many as there are workers: none waits, and the files are not all in memory.
+        // As many tasks as workers: no task waits, and few files are in memory.
         if tasks.len() >= 2 {
             note(tasks.join_next().await.unwrap().unwrap());
         }
@@ -205,7 +205,7 @@ async fn mutants_of_real_files_cost_workers_at_most() {
     assert_eq!(pool.is_jailed(), Some(true));
 }
 
-/// What became of one of them, and how long that took.
+/// Reads one mutant. Returns the outcome and the time.
 async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>) -> (String, Duration) {
     let mut dice = seed(number);
     let Original { name, bytes } = dice.pick(&originals);
@@ -221,7 +221,7 @@ async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>) 
     (failed.reason.name().to_string(), took)
 }
 
-/// Has the layout of a PDF looked at, which reads much that its text does not take.
+/// Reads the layout of a PDF, which covers more code than its text.
 async fn look(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are not what they are called, hold next to nothing, or would take over whatever shows them.
+//! Misnamed files, files without content, and text with control sequences for terminals.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use super::bombs::MOST_MIB;
 use super::{pool, read, worker};
 use crate::harness::World;
 
-/// What becomes of a file.
+/// The expected result of a file.
 enum Becomes {
-    /// Its text holds this.
+    /// The text contains this.
     Text(&'static str),
-    /// It holds no text.
+    /// The text is empty.
     Nothing,
-    /// It may be refused for these, and has no text else.
+    /// The file may be refused for these reasons.
     Refused(&'static [Reason]),
 }
 
@@ -23,7 +23,7 @@ fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// A page for a browser, a zip for whoever looks at the end, a PDF for whoever looks for its mark.
+/// A file that is HTML by its content, a zip by its end and a PDF by its signature.
 fn polyglot() -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     zip.start_file("inside.txt", zip::write::SimpleFileOptions::default()).unwrap();
@@ -63,7 +63,7 @@ fn odd() -> Vec<(&'static str, Vec<u8>, Becomes)> {
 }
 
 #[tokio::test]
-async fn a_file_is_read_for_what_it_holds_whatever_it_is_called() {
+async fn file_is_read_by_content_not_by_name() {
     let pool = pool(worker(), ExtractLimits::default());
     let mut wrong = Vec::new();
     for (name, bytes, becomes) in odd() {
@@ -73,7 +73,7 @@ async fn a_file_is_read_for_what_it_holds_whatever_it_is_called() {
         let is_right = match (&outcome, becomes) {
             (Ok(text), Becomes::Text(part)) => text.contains(part) && !text.contains(['\0', '\u{feff}']),
             (Ok(text), Becomes::Nothing) => text.is_empty(),
-            // What a file of many kinds is read as is a matter of taste; what of it is shown must stand in it.
+            // Any format of a polyglot is acceptable. The shown text must be in the file.
             (Ok(text), Becomes::Refused(_)) => {
                 !text.contains('\0')
                     && text.split_whitespace().all(|word| bytes.windows(word.len()).any(|it| it == word.as_bytes()))
@@ -89,7 +89,7 @@ async fn a_file_is_read_for_what_it_holds_whatever_it_is_called() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file of one line, of so many MiB.
+/// A file of one line of `mib` MiB.
 fn line(mib: usize) -> std::fs::File {
     let (mut file, block) = (tempfile::tempfile().unwrap(), "herons ".repeat((1 << 20) / 7 + 1));
     (0..mib).for_each(|_| file.write_all(&block.as_bytes()[..1 << 20]).unwrap());
@@ -97,13 +97,13 @@ fn line(mib: usize) -> std::fs::File {
 }
 
 #[tokio::test]
-async fn a_line_without_an_end_is_read_to_the_limit_of_text_and_beyond_that_of_files_not_at_all() {
+async fn huge_line_is_truncated_and_huge_file_refused() {
     let pool = pool(worker(), ExtractLimits::default());
     for name in ["line.txt", "line.json", "line.csv", "line.md", "line.html"] {
         let document = pool.extract(line(100), name).await;
         let is_cut =
             |it: &vic::model::Document| it.truncated && it.text().len() <= 11 << 20 && it.text().contains("herons");
-        // A page is parsed whole or not at all.
+        // An HTML page is parsed completely or not at all.
         assert!(document.as_ref().is_ok_and(is_cut) || name == "line.html", "{name}: {document:.300?}");
         assert!(pool.peak_mib() <= MOST_MIB, "{name}: {} MiB", pool.peak_mib());
     }
@@ -111,11 +111,11 @@ async fn a_line_without_an_end_is_read_to_the_limit_of_text_and_beyond_that_of_f
     assert_eq!(read(&pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
-/// What a terminal, a bidirectional text or a model would obey, and nobody sees.
+/// Invisible characters that a terminal, a bidirectional text or a model obeys.
 const ORDERS: [char; 6] = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{e0041}'];
 
 #[test]
-fn what_a_terminal_would_obey_is_made_visible_wherever_text_and_names_are_shown() {
+fn control_characters_are_escaped_in_all_output() {
     let world = World::new().start();
     let orders: String = ORDERS.iter().collect();
     let text = format!("The heron {orders}[2J stands {orders}]0;owned{orders} in the reeds.");
@@ -139,7 +139,7 @@ fn what_a_terminal_would_obey_is_made_visible_wherever_text_and_names_are_shown(
         assert!(obeyed.is_empty(), "vic {arguments:?}: {obeyed:?} in {said:?}");
     }
     assert!(!world.log().contains(ORDERS), "{:?}", world.log());
-    // As data it is kept as it is.
+    // JSON keeps the text around them.
     let answer = world.json(&["read", &path]);
     assert!(answer.to_string().contains("[2J stands"), "{answer:#}");
 }

@@ -1,4 +1,4 @@
-//! Nothing outside the roots is read: not by a clever path, not through a link, not in a race.
+//! Files outside the roots are never read: not by a crafted path, not through a link, not in a race.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use super::ways::Ways;
 use crate::caller::Caller;
 use crate::harness::World;
 
-/// What lies outside.
+/// Content outside the root.
 const CANARY: &str = "xylophonecanary";
 
-/// Walks during which a folder is swapped, at least. A walk that looked at entries by their paths told of the outside within
-/// forty rounds of twenty trials, and mostly within three.
+/// Minimum number of walks while a folder is swapped. A walk by paths leaked outside names within forty rounds in each of
+/// twenty trials, mostly within three.
 const ROUNDS: usize = 500;
 
-/// So often at least the folder has to be found whole, and found swapped: otherwise there was no race. How many walks that
-/// takes depends on what else the processors do.
+/// Minimum number of walks that find the folder intact, and that find it swapped: otherwise there was no race. The number of
+/// walks this takes depends on the load of the processors.
 const RACES: usize = 10;
 
 #[test]
-fn no_byte_from_outside_is_read_while_a_folder_becomes_a_link_and_back() {
+fn open_never_leaves_root_during_symlink_swap() {
     let dir = tempfile::tempdir().unwrap();
     let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
-    // The same names on both sides, since it is the content that tells them apart here.
+    // The same names on both sides: only the content tells them apart.
     for (folder, text) in [(root.join("sub/deep"), "inside"), (outside.join("deep"), CANARY)] {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("f.txt"), text).unwrap();
@@ -54,7 +54,7 @@ fn no_byte_from_outside_is_read_while_a_folder_becomes_a_link_and_back() {
     assert!(read > 1_000 && refused > 1_000, "{read} read, {refused} refused");
 }
 
-/// Writes some files into a folder, each with this word in its name, and one whose name is the same everywhere.
+/// Writes files with `word` in their names into a folder, and one file with the same name everywhere.
 fn fill(folder: &Path, word: &str) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("same.txt"), word).unwrap();
@@ -64,7 +64,7 @@ fn fill(folder: &Path, word: &str) {
 }
 
 #[test]
-fn no_name_from_outside_is_found_or_told_while_a_folder_becomes_a_link_and_back() {
+fn walk_never_leaves_root_during_symlink_swap() {
     let dir = tempfile::tempdir().unwrap();
     let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
     for folder in [root.clone(), root.join("sub"), root.join("sub/deep"), root.join("sub/deep/er")] {
@@ -79,7 +79,7 @@ fn no_name_from_outside_is_found_or_told_while_a_folder_becomes_a_link_and_back(
     let (mut whole, mut broken) = (0, 0);
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        // About as long as it takes to walk the root, so that a walk sees both.
+        // About as long as a walk of the root, so that a walk sees both states.
         scope.spawn(|| swap(&root.join("sub"), &outside, Duration::from_micros(200), &stop));
         for round in 0..100 * ROUNDS {
             if round >= ROUNDS && whole > RACES && broken > RACES {
@@ -103,7 +103,7 @@ fn no_name_from_outside_is_found_or_told_while_a_folder_becomes_a_link_and_back(
 }
 
 #[test]
-fn a_file_that_is_linked_into_the_root_by_name_is_read_and_one_behind_a_symbolic_link_is_not() {
+fn hard_link_is_indexed_and_symlink_is_not() {
     let world = World::new().start();
     let outside = world.files().parent().unwrap().join("outside");
     std::fs::create_dir(&outside).unwrap();
@@ -116,14 +116,14 @@ fn a_file_that_is_linked_into_the_root_by_name_is_read_and_one_behind_a_symbolic
     symlink("/proc/self/fd", world.files().join("open")).unwrap();
     symlink("/", world.files().join("everything")).unwrap();
     world.index();
-    // A hard link is a file like any other: nothing tells which of its names came first.
+    // A hard link is an ordinary file: which of its names came first is unknown.
     assert_eq!(world.paths(&["hardlinked marmot"])[0], "hard.md");
     let status = world.json(&["status"]);
     assert_eq!((status["coverage"]["found"].as_u64(), status["coverage"]["indexed"].as_u64()), (Some(6), Some(1)));
     assert!(!world.json(&["ask", CANARY]).to_string().contains(&format!("The {CANARY}")));
 }
 
-/// Ways to write the path of a file outside, each relative to the root or not.
+/// Spellings of the path of a file outside the root, relative or absolute.
 fn forms(files: &str, outside: &str) -> Vec<String> {
     let mut forms: Vec<String> = [
         "FILES/../NAME",
@@ -183,7 +183,7 @@ fn forms(files: &str, outside: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_form_of_a_path_to_the_outside_is_refused_by_every_way_to_read() {
+fn outside_path_in_any_spelling_is_refused_by_every_api() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let outside = world.files().parent().unwrap().join("canary.md");
     std::fs::write(&outside, CANARY).unwrap();
@@ -203,7 +203,7 @@ fn every_form_of_a_path_to_the_outside_is_refused_by_every_way_to_read() {
             assert!(told.is_refused, "{} does not refuse {form:?}: {}", told.way, told.text);
         }
     }
-    // What was started has come to its end, and has brought nothing in.
+    // Started jobs have ended and have added no file.
     Caller::new(&world).sync();
     world.index();
     assert_eq!(found(&world), before);
@@ -214,7 +214,7 @@ fn every_form_of_a_path_to_the_outside_is_refused_by_every_way_to_read() {
 }
 
 #[test]
-fn a_pipe_a_socket_and_an_endless_device_are_passed_over() {
+fn pipe_socket_and_sparse_file_are_skipped() {
     let world = World::new().start();
     let made = std::process::Command::new("mkfifo").arg(world.files().join("pipe.md")).status().unwrap();
     assert!(made.success());

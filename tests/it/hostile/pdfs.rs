@@ -1,4 +1,4 @@
-//! PDFs that never end: by reference, by number, by what a few bytes unfold to. And those that would reach out.
+//! PDF bombs: by reference cycles, by numbers, by expansion. And PDFs with external references.
 
 use std::io::Write;
 
@@ -12,17 +12,17 @@ use super::{pool, read, worker};
 const ROOT: &str = "<</Type/Catalog/Pages 2 0 R>>";
 const PAGES: &str = "<</Type/Pages/Count 1/Kids[3 0 R]>>";
 const PAGE: &str = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>";
-/// A page whose text is drawn in object 4 with a font of its own.
+/// A page that draws the text of object 4 with its own font.
 const WRITTEN: &str = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R\
     /Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>";
 
-/// What it draws.
+/// The content of object 4.
 const WORDS: &str = "<</Length 46>>stream\nBT /F 12 Tf 50 700 Td (The heron stands) Tj ET\nendstream";
 
 const BAD: &[Reason] =
     &[Reason::Damaged, Reason::NoText, Reason::Timeout, Reason::OutOfMemory, Reason::WorkerCrash, Reason::TooDeep];
 
-/// A PDF of these objects, with a trailer.
+/// Builds a PDF from objects and a trailer. `START` in the trailer becomes the offset of the table.
 pub(super) fn pdf<T: AsRef<[u8]>>(objects: &[T], trailer: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.5\n".to_vec();
     let mut places = Vec::new();
@@ -62,7 +62,7 @@ fn endless() -> Vec<Bomb> {
     ]
 }
 
-/// A stream that unfolds to this head and then so many MiB of this.
+/// A compressed stream of `head` and then `mib` MiB of `fill`.
 fn unfolding(filters: &str, rounds: usize, head: &str, (fill, mib): (&str, usize)) -> Vec<u8> {
     let block = fill.repeat((1 << 20) / fill.len());
     let mut writer = ZlibEncoder::new(Vec::new(), Compression::best());
@@ -78,7 +78,7 @@ fn unfolding(filters: &str, rounds: usize, head: &str, (fill, mib): (&str, usize
     [start.as_bytes(), &packed, b"\nendstream"].concat()
 }
 
-/// A page that draws so many MiB of letters, which are a few kilobytes of the file.
+/// A page that draws `mib` MiB of letters from a few kilobytes.
 fn written(mib: usize) -> Vec<u8> {
     let line = format!("({}) Tj T*\n", "heron ".repeat(14));
     let content = unfolding("/FlateDecode", 1, "BT /F 1 Tf 1 TL 9 790 Td\n", (&line, mib));
@@ -94,7 +94,7 @@ fn large() -> Vec<Bomb> {
     vec![
         bomb("million.pdf", pdf(&[ROOT, &many, PAGE, "<<>>"], "/Size 5"), BAD),
         Bomb::cut("written-million.pdf", pdf(&[ROOT, &many, WRITTEN, WORDS], "/Size 5")),
-        // The text of one page is in memory before any of it is kept: a page that does not fit there is refused.
+        // The whole text of a page is in memory before any of it is kept: a larger page is refused.
         Bomb::holding("glyphs.pdf", written(1), "heron heron"),
         bomb("more-glyphs.pdf", written(100), BAD),
         bomb("blanks.pdf", blanks("/FlateDecode", 1), BAD),
@@ -102,7 +102,7 @@ fn large() -> Vec<Bomb> {
     ]
 }
 
-/// Nothing of these is run, fetched or opened: each is read as the one page that it has.
+/// PDFs with external actions. Nothing is executed, fetched or opened; each is read as one page.
 fn reaching() -> Vec<Bomb> {
     let lock = "<</Filter/Standard/V 1/R 2/P -4/O<0000000000000000000000000000000000000000000000000000000000000000>\
         /U<1111111111111111111111111111111111111111111111111111111111111111>>>";
@@ -113,8 +113,8 @@ fn reaching() -> Vec<Bomb> {
     ]
 }
 
-/// A PDF that asks in every way that there is for what lies at a place: by script, by an action when it is opened, by
-/// a link into another document, by a form, by an attachment that lies elsewhere, by a picture that does.
+/// A PDF that refers to `place` in every possible way: by script, open action, link into another document, form, external
+/// attachment, and external picture.
 pub(super) fn pdf_that_reaches(place: &str) -> Vec<u8> {
     let link = |action: &str| format!("<</Type/Annot/Subtype/Link/Rect[0 0 9 9]/A<<{action}>>>>");
     let links = [
@@ -143,7 +143,7 @@ pub(super) fn pdf_that_reaches(place: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_pdf_of_endless_text_is_cut_at_the_limit_of_text_and_says_so() {
+async fn pdf_text_is_truncated_at_text_limit() {
     let pool = pool(worker(), ExtractLimits { text_bytes: 100_000, ..ExtractLimits::default() });
     let many = format!("<</Type/Pages/Count 1000000/Kids[{}]>>", "3 0 R ".repeat(1_000_000));
     let content = format!("BT /F 1 Tf 1 TL 9 790 Td\n{} ET", "(heron heron heron) Tj T*\n".repeat(1_000));

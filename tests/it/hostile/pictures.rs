@@ -1,4 +1,4 @@
-//! Pictures that are small files and promise to be large: in pixels, in frames, in what is said beside them.
+//! Picture bombs: small files that claim to be large in pixels, frames or metadata.
 
 use std::io::Write;
 
@@ -8,14 +8,14 @@ use vic::model::Reason;
 
 use super::bombs::{Bomb, bomb};
 
-/// Megabytes that a few kilobytes unfold to.
+/// Compresses `mib` MiB to a few kilobytes.
 fn unfolding(mib: usize) -> Vec<u8> {
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     (0..mib).for_each(|_| packed.write_all(&[0; 1 << 20]).unwrap());
     packed.finish().unwrap()
 }
 
-/// A PNG whose header promises a square of pixels, with one more chunk before them.
+/// A PNG with a claimed square of pixels and one more chunk before the data.
 fn png(side: u32, more: Option<(&[u8; 4], Vec<u8>)>) -> Vec<u8> {
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let mut crc = Crc::new();
@@ -29,12 +29,12 @@ fn png(side: u32, more: Option<(&[u8; 4], Vec<u8>)>) -> Vec<u8> {
     [start, chunk(b"IDAT", &unfolding(300)), chunk(b"IEND", b"")].concat()
 }
 
-/// A profile of colours that is a gigabyte when it is unfolded.
+/// A color profile that inflates to a gigabyte.
 fn profile() -> Vec<u8> {
     png(9, Some((b"iCCP", [b"colours\0\0".to_vec(), unfolding(1_024)].concat())))
 }
 
-/// A directory of a TIFF file: so many entries, of which each has four thousand million values, and itself as the next.
+/// A TIFF directory with 4,000 entries of 2^32 values each, and itself as the next directory.
 fn endless_directory() -> Vec<u8> {
     let entry = [&270u16.to_le_bytes()[..], &2u16.to_le_bytes(), &u32::MAX.to_le_bytes(), &8u32.to_le_bytes()].concat();
     [b"II*\0\x08\0\0\0".to_vec(), 4_000u16.to_le_bytes().to_vec(), entry.repeat(4_000), 8u32.to_le_bytes().to_vec()]
@@ -44,19 +44,19 @@ fn endless_directory() -> Vec<u8> {
 const JPEG_START: &[u8] = b"\xff\xd8";
 const JPEG_END: &[u8] = b"\xff\xda\0\x0c\x03\x01\0\x02\x11\x03\x11\0\x3f\0\0\xff\xd9";
 
-/// The header of a JPEG of so many pixels a side.
+/// The frame header of a JPEG with this side in pixels.
 fn frame(side: u16) -> Vec<u8> {
     let [high, low] = side.to_be_bytes();
     [b"\xff\xc0\0\x11\x08".as_slice(), &[high, low, high, low], b"\x03\x01\x22\0\x02\x11\x01\x03\x11\x01"].concat()
 }
 
-/// A JPEG with a block of what is said beside the picture.
+/// A JPEG with a metadata segment.
 pub(super) fn jpeg(beside: &[u8]) -> Vec<u8> {
     let length = (beside.len() as u16 + 2).to_be_bytes();
     [JPEG_START, b"\xff\xe1", &length, beside, &frame(9), JPEG_END].concat()
 }
 
-/// A WebP of a hundred thousand frames on a square of so many pixels a side.
+/// A WebP of a hundred thousand frames on a square with this side in pixels.
 fn webp(side: u32) -> Vec<u8> {
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let padding = vec![0; data.len() % 2];

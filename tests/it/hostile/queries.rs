@@ -1,7 +1,7 @@
-//! Queries and graphs that nobody would write: every parser of a language of vic's own reads them or says what is wrong,
-//! and what is read means the same when it is written down and read again.
+//! Mutated queries and graphs: every parser of vic's own languages accepts them or reports the error. Accepted input keeps
+//! its meaning when it is written and parsed again.
 //!
-//! `VIC_MUTANTS` says how many (a fifth of them), `VIC_SEED` where to begin; see `mutants`.
+//! `VIC_MUTANTS` sets the number (times five here), `VIC_SEED` the first seed; see `mutants`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -20,15 +20,15 @@ use vic::planner;
 
 use super::mutants::{Dice, FEW, mutate, seed, setting};
 
-/// No query of a small graph takes as long.
+/// Time limit of a query on a small graph.
 const SOON: Duration = Duration::from_secs(5);
 
-/// How many texts there are to be.
+/// Number of generated texts.
 fn count() -> u64 {
     setting("VIC_MUTANTS", FEW) * 5
 }
 
-/// A text that is no longer what it was: parts of another in it, words of its language anywhere, bytes changed.
+/// A mutated text: spliced with another text, with inserted words of its language, and with changed bytes.
 pub(super) fn garbled(seeds: &[impl AsRef<str>], words: &[&str], dice: &mut Dice) -> String {
     let mut bytes = dice.pick(seeds).as_ref().as_bytes().to_vec();
     if dice.roll(3) == 0 {
@@ -47,7 +47,7 @@ pub(super) fn garbled(seeds: &[impl AsRef<str>], words: &[&str], dice: &mut Dice
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Values that nobody expects.
+/// An unexpected value.
 fn odd(dice: &mut Dice) -> Value {
     let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let texts = ["", " ", "\0", "-1", "?x", "\u{202e}", "NaN", "9999-99-99", "select ?x where ?x is File", "((((((((("];
@@ -65,7 +65,7 @@ fn odd(dice: &mut Dice) -> Value {
     }
 }
 
-/// Puts something else in the place of some part of a value.
+/// Replaces, removes or repeats a random part of a value.
 pub(super) fn twist(value: &mut Value, dice: &mut Dice) {
     let parts = match value {
         Value::Array(items) => items.len(),
@@ -96,7 +96,7 @@ pub(super) fn twist(value: &mut Value, dice: &mut Dice) {
 }
 
 #[test]
-fn questions_of_any_kind_are_planned_or_refused() {
+fn mutated_questions_are_planned_or_refused() {
     const WORDS: [&str; 40] = [
         "ext:",
         "pdf",
@@ -218,7 +218,7 @@ const WORDS: [&str; 34] = [
 ];
 
 #[test]
-fn graph_queries_of_any_kind_are_read_or_refused_and_mean_the_same_in_every_form() {
+fn mutated_graph_queries_round_trip_or_are_refused() {
     let mut read = 0;
     for number in 0..count() {
         let text = garbled(&QUERIES, &WORDS, &mut seed(number));
@@ -233,11 +233,11 @@ fn graph_queries_of_any_kind_are_read_or_refused_and_mean_the_same_in_every_form
         });
         read += u64::from(outcome.unwrap_or_else(|_| panic!("seed {number}: {text:?}")));
     }
-    assert!(read * 20 > count(), "{read} of {} were read: this shows little", count());
+    assert!(read * 20 > count(), "only {read} of {} were parsed", count());
 }
 
 #[test]
-fn graph_queries_as_json_of_any_kind_are_read_or_refused() {
+fn mutated_json_graph_queries_round_trip_or_are_refused() {
     let forms: Vec<Value> = QUERIES.iter().map(|it| ir::write(&axql::parse(it).unwrap()).unwrap()).collect();
     for number in 0..count() {
         let mut dice = seed(number);
@@ -252,7 +252,7 @@ fn graph_queries_as_json_of_any_kind_are_read_or_refused() {
     }
 }
 
-/// A graph of its own, in memory and on a temporary disk.
+/// A graph service on a temporary disk.
 struct Graph {
     service: GraphService,
     runtime: tokio::runtime::Runtime,
@@ -268,7 +268,7 @@ impl Graph {
         Graph { service, runtime, _folder: folder }
     }
 
-    /// What comes of a request, which is soon and no defect.
+    /// Sends a request. Asserts that the reply comes within the limit and is not an internal error.
     fn ask(&self, request: GraphRequest, what: &str) -> Result<Value, ErrorCode> {
         let begun = Instant::now();
         let told = catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(self.service.request(request))));
@@ -286,7 +286,7 @@ fn import(format: GraphFormat, text: String) -> GraphRequest {
 }
 
 #[test]
-fn graph_queries_of_any_kind_are_answered_or_refused() {
+fn mutated_graph_queries_are_answered_or_refused() {
     let graph = Graph::new();
     let edges = (0..200).map(|it| json!({"source": it, "target": it * 7 % 100, "type": format!("rel_{}", it % 3)}));
     let nodes = (0..200).map(|it| json!({"id": it, "type": "Node", "name": format!("node_{it}")}));
@@ -340,7 +340,7 @@ const PIECES: [&str; 16] = [
 ];
 
 #[test]
-fn graphs_of_any_kind_are_taken_in_or_refused_and_can_be_handed_out_and_taken_in_again() {
+fn mutated_graphs_import_and_reimport_or_are_refused() {
     let graph = Graph::new();
     let mut taken = 0;
     for number in 0..count() / 5 {

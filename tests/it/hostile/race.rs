@@ -1,4 +1,4 @@
-//! A folder becomes a link to the outside and back, again and again, under a daemon that watches, walks, reads and answers.
+//! A folder and a symbolic link to the outside are swapped repeatedly under a daemon that watches, walks, reads and answers.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::harness::World;
 use crate::http::{Answered, get, post};
 use crate::torture::{figure, size};
 
-/// What lies outside: the content of files, and in the names of some.
+/// Content outside the root, also in some names there.
 const CANARY: &str = "xylophonecanary";
-/// What lies inside.
+/// Content inside the root.
 const CONTROL: &str = "marmotcontrol";
 
-/// Swaps a folder for a link to another and back, until it is told to stop; it stays each for a while.
+/// Swaps a folder with a link to another and back until `stop` is set, each state for the time `stay`.
 pub(super) fn swap(folder: &Path, outside: &Path, stay: Duration, stop: &AtomicBool) {
     let (aside, link) = (folder.with_extension("aside"), folder.with_extension("link"));
     while !stop.load(Ordering::Relaxed) {
@@ -32,7 +32,7 @@ pub(super) fn swap(folder: &Path, outside: &Path, stay: Duration, stop: &AtomicB
     }
 }
 
-/// Ends the swapping however a test ends: a scope waits for its threads even when an assertion fails in it.
+/// Stops the swapping also after a failed assertion: a scope waits for its threads.
 pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -41,7 +41,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What the daemon was asked meanwhile.
+/// Counts of the requests during the race.
 #[derive(Debug, Default)]
 struct Asked {
     read: u64,
@@ -51,18 +51,18 @@ struct Asked {
 }
 
 impl Asked {
-    /// Nothing that it tells is from outside.
+    /// Asserts that an answer contains nothing from outside.
     fn look(&mut self, answered: &Answered) {
         assert!(!answered.body.contains(CANARY), "{}", answered.body);
         self.answers += 1;
     }
 
-    /// Whether the folder was met, and the link in its place.
+    /// Returns whether both the folder and the link in its place were seen.
     fn met_both(&self) -> bool {
         self.read > 0 && self.refused > 0 && self.walks > 3
     }
 
-    /// Asks for everything that there is to ask, once.
+    /// Sends each kind of request once.
     fn ask(&mut self, world: &World, turn: u64) {
         let path = world.files().join(if turn.is_multiple_of(2) { "sub/f.md" } else { "sub/deep/f.md" });
         let read = post(world, "/v1/read", &json!({"path": path}));
@@ -83,7 +83,7 @@ impl Asked {
     }
 }
 
-/// The same names on both sides, and some of their own.
+/// Writes the same names on both sides, and some that differ.
 fn fill(folder: &Path, word: &str) {
     for folder in [folder.to_path_buf(), folder.join("deep")] {
         std::fs::create_dir_all(&folder).unwrap();
@@ -95,7 +95,7 @@ fn fill(folder: &Path, word: &str) {
     }
 }
 
-/// Has the folder swapped for so long; gives what was asked meanwhile.
+/// Swaps the folder for this time. Returns the counts of the requests.
 fn race(time: Duration) -> Asked {
     let mut world = World::new().with("VIC_LOG_LEVEL", "trace").with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let outside = world.files().with_file_name("outside");
@@ -107,7 +107,7 @@ fn race(time: Duration) -> Asked {
     std::fs::create_dir(&beside).unwrap();
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        // Long enough for a walk or a reader to begin with the one and to go on with the other.
+        // Long enough for a walk or reader to start in one state and continue in the other.
         scope.spawn(|| swap(&folder, &outside, Duration::from_millis(7), &stop));
         scope.spawn(|| {
             for number in 0..u64::MAX {
@@ -120,7 +120,7 @@ fn race(time: Duration) -> Asked {
         });
         let begun = Instant::now();
         for turn in 0..u64::MAX {
-            // On a busy machine it may take longer until both are met.
+            // On a busy machine it may take longer until both states are seen.
             if begun.elapsed() > time && (asked.met_both() || begun.elapsed() > 12 * time) {
                 break;
             }
@@ -128,7 +128,7 @@ fn race(time: Duration) -> Asked {
         }
     });
     let caller = Caller::new(&world);
-    // Of some hundred walks that were asked for, most wait.
+    // Most of some hundred requested walks are still queued.
     let ended = |it: &Caller| it.status().running_jobs.is_empty();
     assert!(caller.within(Duration::from_secs(300), ended), "{:?}", caller.status());
     world.index();
@@ -145,22 +145,22 @@ fn race(time: Duration) -> Asked {
     found.extend(seen("the log", world.log().as_bytes(), &canary));
     found.extend(seen("a table", texts.as_bytes(), &canary));
     assert!(found.is_empty(), "{}", found.join("\n"));
-    // Otherwise nothing would be found in any case.
+    // Otherwise the search above finds nothing in any case.
     assert!(!kept(&control).is_empty() && texts.contains(CONTROL));
-    assert!(asked.met_both(), "there was no race: {asked:?}");
+    assert!(asked.met_both(), "the race did not happen: {asked:?}");
     asked
 }
 
 #[test]
-fn nothing_from_outside_is_kept_or_told_while_a_folder_becomes_a_link_and_back_under_a_daemon() {
+fn daemon_never_leaves_root_during_symlink_swap() {
     let asked = race(Duration::from_secs(5));
     println!("{asked:?}");
 }
 
-/// A minute of it.
+/// The same for a minute.
 #[test]
 #[ignore = "takes a minute: see `make torture`"]
-fn torture_a9_a_folder_becomes_a_link_and_back_under_a_daemon() {
+fn torture_a9_symlink_swap_under_daemon() {
     let time = Duration::from_secs(size("VIC_TORTURE_RACE_SECONDS", 60));
     let asked = race(time);
     figure(

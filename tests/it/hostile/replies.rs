@@ -1,7 +1,6 @@
-//! Answers of model servers that no server gives: whatever comes from there is an answer, or an error that says what is
-//! wrong with the server, and soon.
+//! Malformed replies of model servers: each leads to an answer, or soon to an error that names the problem of the server.
 //!
-//! `VIC_MUTANTS` says how many of each kind, `VIC_SEED` where to begin; see `mutants`.
+//! `VIC_MUTANTS` sets the number of each kind, `VIC_SEED` the first seed; see `mutants`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +21,10 @@ use crate::ollama::{self, Model, Says};
 use crate::openai;
 use crate::server::{Act, Asked, Server, on_the_wire};
 
-/// No answer takes as long, a few tries of a server that says it is busy among it.
+/// Time limit of an answer, including a few retries of a busy server.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Words of what servers send.
+/// Fragments of server replies.
 const PIECES: [&str; 22] = [
     "data: ",
     "\n\n",
@@ -51,7 +50,7 @@ const PIECES: [&str; 22] = [
     "\u{202e}",
 ];
 
-/// A server of which every answer is garbled by the number that was set last; those of number 0 are what they should be.
+/// A server that mutates every reply with the current seed. Seed 0 leaves replies unchanged.
 struct Garbler {
     server: Server,
     number: Arc<AtomicU64>,
@@ -73,7 +72,7 @@ impl Garbler {
     }
 }
 
-/// An answer that is no longer what it was: its bytes, its text, or its values.
+/// A mutated reply: its bytes, its text, or its JSON values.
 fn changed(acts: Vec<Act>, dice: &mut Dice) -> Vec<Act> {
     let how = dice.roll(3);
     if how == 0 {
@@ -93,7 +92,7 @@ fn changed(acts: Vec<Act>, dice: &mut Dice) -> Vec<Act> {
     acts.into_iter().enumerate().map(change).collect()
 }
 
-/// The same, with something else in some place of its JSON.
+/// Replaces a random part of the JSON in the text.
 fn twisted(text: &str, dice: &mut Dice) -> String {
     let (before, data) = text.split_at(text.find('{').unwrap_or(text.len()));
     let Ok(mut value) = serde_json::from_str::<Value>(data.trim_end()) else { return text.to_string() };
@@ -103,7 +102,7 @@ fn twisted(text: &str, dice: &mut Dice) -> String {
 
 const SAID: &str = "The heron stands in the reeds [1]. It has stood there since March.";
 
-/// An OpenAI-compatible server whose model says something, or calls a tool.
+/// An OpenAI-compatible server with a model that answers or calls a tool.
 fn openai() -> Garbler {
     let asked_so_far = AtomicU64::new(0);
     Garbler::start(move |asked| {
@@ -135,7 +134,7 @@ fn config(settings: &[(&str, &str)]) -> Config {
     Config::from_lookup(&lookup).unwrap()
 }
 
-/// Garbles so many answers to whatever is asked, and counts those that are understood nevertheless.
+/// Sends requests with mutated replies, and counts the replies that are understood nevertheless.
 async fn check<T>(garbler: &Garbler, count: u64, ask: impl AsyncFn() -> Result<T, Error>) {
     let mut fine = 0;
     for number in 1..=count {
@@ -150,13 +149,13 @@ async fn check<T>(garbler: &Garbler, count: u64, ask: impl AsyncFn() -> Result<T
         }
     }
     garbler.set(0);
-    // Connections that are kept may hold the rest of what was said before.
+    // Kept connections may hold the rest of an earlier reply.
     let mut is_understood = false;
     for _ in 0..3 {
         is_understood |= ask().await.is_ok();
     }
-    assert!(is_understood, "a server that has come to its senses is understood");
-    assert!(fine > 0 && fine < count, "{fine} of {count} were understood: this shows nothing");
+    assert!(is_understood, "an intact reply is understood afterwards");
+    assert!(fine > 0 && fine < count, "{fine} of {count} were understood");
 }
 
 async fn check_chat(garbler: &Garbler, backend: &str, names: [&str; 2]) {
@@ -170,12 +169,12 @@ async fn check_chat(garbler: &Garbler, backend: &str, names: [&str; 2]) {
 }
 
 #[tokio::test]
-async fn what_a_chat_of_an_openai_server_says_of_any_kind_is_an_answer_or_an_error() {
+async fn mutated_openai_chat_is_answer_or_error() {
     check_chat(&openai(), "openai", ["VIC_OPENAI_BASE_URL", "VIC_OPENAI_MODEL"]).await;
 }
 
 #[tokio::test]
-async fn what_a_chat_of_ollama_says_of_any_kind_is_an_answer_or_an_error() {
+async fn mutated_ollama_chat_is_answer_or_error() {
     check_chat(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_MODEL"]).await;
 }
 
@@ -184,7 +183,7 @@ async fn check_vectors(garbler: &Garbler, backend: &str, names: [&str; 2]) {
     let settings = [("VIC_EMBED_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
     let embedder = vic::embed::open(&config(&settings)).await.unwrap();
     let texts = ["The heron.", "stands in the reeds"].map(String::from);
-    // A server that says it is busy is asked for some seconds.
+    // A server that reports it is busy is retried for some seconds.
     check(garbler, (setting("VIC_MUTANTS", FEW) / 5).max(20), async || {
         let vectors = embedder.embed_documents(&texts).await?;
         let is_sound = |it: &Vec<f32>| it.len() == embedder.dimension() && it.iter().all(|number| number.is_finite());
@@ -195,17 +194,17 @@ async fn check_vectors(garbler: &Garbler, backend: &str, names: [&str; 2]) {
 }
 
 #[tokio::test]
-async fn vectors_of_an_openai_server_of_any_kind_are_vectors_or_an_error() {
+async fn mutated_openai_vectors_are_vectors_or_error() {
     check_vectors(&openai(), "openai", ["VIC_OPENAI_BASE_URL", "VIC_OPENAI_EMBED_MODEL"]).await;
 }
 
 #[tokio::test]
-async fn vectors_of_ollama_of_any_kind_are_vectors_or_an_error() {
+async fn mutated_ollama_vectors_are_vectors_or_error() {
     check_vectors(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_EMBED_MODEL"]).await;
 }
 
 #[test]
-fn a_daemon_whose_model_server_answers_anything_answers_every_question() {
+fn daemon_answers_despite_mutated_model_replies() {
     let garbler = openai();
     let world = openai::embeds_for(World::new(), &garbler.server);
     let world = world.with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m").with("VIC_WATCH", "0");
@@ -217,7 +216,7 @@ fn a_daemon_whose_model_server_answers_anything_answers_every_question() {
         garbler.set(number);
         let begun = Instant::now();
         let told = post(&world, "/v1/ask", &json!({"query": format!("where does the heron number {number} stand?")}));
-        // What is found by its words needs no server, and neither do the rules that plan in its place.
+        // Keyword hits need no server, and the rules replace the model as planner.
         assert_eq!(
             (told.status, told.json()["hits"].as_array().is_some()),
             (200, true),

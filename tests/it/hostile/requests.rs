@@ -1,6 +1,6 @@
-//! Requests that no client sends: the daemon answers every one of them, refuses with what is wrong, and goes on.
+//! Requests that no client sends: the daemon answers each or refuses it with a reason, and keeps running.
 //!
-//! `VIC_MUTANTS` says how many of each kind, `VIC_SEED` where to begin; see `mutants`.
+//! `VIC_MUTANTS` sets the number of each kind, `VIC_SEED` the first seed; see `mutants`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -14,10 +14,10 @@ use super::queries::{garbled, twist};
 use crate::harness::World;
 use crate::http::{connect, get, key_line};
 
-/// No request takes as long.
+/// Time limit of a request.
 const SOON: Duration = Duration::from_secs(20);
 
-/// What clients send when they know what they do. Nothing names a folder or an address: what is made of that could be one.
+/// Valid request bodies. None names a folder or an address: a mutation of it could be a real one.
 fn bodies() -> Vec<(String, Value)> {
     let of = |path: &str, body: Value| (path.to_string(), body);
     let mut bodies = vec![
@@ -35,7 +35,7 @@ fn bodies() -> Vec<(String, Value)> {
         of("/v1/resume", json!({})),
         of("/v1/index/start", json!({"full": true, "max_files": 2})),
     ];
-    // What INGEST names is fetched.
+    // Excluded: `INGEST` fetches the paths that it gets.
     let verbs = EXAMPLES.iter().filter(|it| it.verb != "INGEST");
     bodies.extend(verbs.map(|it| {
         let path = format!("/v1/corpus/{}", it.verb.to_lowercase().replace('_', "-"));
@@ -71,7 +71,7 @@ const PIECES: [&str; 24] = [
     "\u{202e}",
 ];
 
-/// A daemon with a few files, and room for as many requests as come.
+/// A daemon with a few files and no rate limit.
 pub(super) fn world() -> World {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     for number in 0..10 {
@@ -84,7 +84,7 @@ pub(super) fn world() -> World {
     world
 }
 
-/// Sends bytes; gives status and body, or nothing where the other side closes without a word.
+/// Sends bytes. Returns status and body, or None if the server closes without a reply.
 fn exchange(world: &World, request: &[u8], patience: Duration) -> Option<(u16, String)> {
     let mut stream = connect(world);
     stream.set_read_timeout(Some(patience)).unwrap();
@@ -96,7 +96,7 @@ fn exchange(world: &World, request: &[u8], patience: Duration) -> Option<(u16, S
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_string()))
 }
 
-/// Sends a body with the key; what comes back is an answer, or a refusal that says what is wrong, and no defect.
+/// Sends a body with the key. Asserts that the reply is an answer or a refusal with a reason, not an internal error.
 fn send(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], what: &str) -> u16 {
     let head = format!(
         "{method} {path} HTTP/1.0\r\nhost: localhost\r\n{}{more}content-length: {}\r\n\r\n",
@@ -116,7 +116,7 @@ fn send(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], wh
     status
 }
 
-/// The daemon is the one that it was, and nothing gave up inside it.
+/// Asserts that the same daemon still runs, answers, and has not panicked.
 pub(super) fn still_well(world: &mut World, pid: u32) {
     assert!(world.ended().is_none(), "{}", world.log());
     assert_eq!((world.pid(), get(world, "/health").status), (pid, 200));
@@ -125,7 +125,7 @@ pub(super) fn still_well(world: &mut World, pid: u32) {
 }
 
 #[test]
-fn bodies_of_any_kind_are_answered_or_refused() {
+fn mutated_bodies_are_answered_or_refused() {
     let mut world = world();
     let (pid, bodies) = (world.pid(), bodies());
     let mut fine = 0;
@@ -153,7 +153,7 @@ fn bodies_of_any_kind_are_answered_or_refused() {
 }
 
 #[test]
-fn addresses_and_headers_of_any_kind_are_answered_or_refused() {
+fn mutated_urls_and_headers_are_answered_or_refused() {
     const ADDRESSES: [&str; 7] = [
         "/v1/index/status?job_id=job-1",
         "/v1/index/events?job_id=0198c0de-0000-7000-8000-000000000001&x=1",
@@ -173,7 +173,7 @@ fn addresses_and_headers_of_any_kind_are_answered_or_refused() {
         let mut dice = seed(number);
         let address = garbled(&ADDRESSES, &PARTS, &mut dice);
         let method = *dice.pick(&["GET", "GET", "GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "BREW"]);
-        // As a client would send it: what cannot stand in an address is escaped.
+        // As a client sends it: characters not permitted in a URL are percent-encoded.
         let escaped: String = address
             .bytes()
             .map(|it| if it.is_ascii_graphic() { char::from(it).to_string() } else { format!("%{it:02x}") })
@@ -185,7 +185,7 @@ fn addresses_and_headers_of_any_kind_are_answered_or_refused() {
         );
         let told = exchange(&world, head.as_bytes(), SOON);
         assert!(told.is_some_and(|it| it.0 != 500), "seed {number}: {method} {escaped}\n{}", world.log());
-        // And with anything anywhere in its head, which may never come to its end.
+        // Then with mutated bytes anywhere in the head, which may never end.
         let mut bytes = head.into_bytes();
         mutate(&mut bytes, &mut dice);
         let told = exchange(&world, &bytes, Duration::from_millis(100));
@@ -194,7 +194,7 @@ fn addresses_and_headers_of_any_kind_are_answered_or_refused() {
     still_well(&mut world, pid);
 }
 
-/// Messages of a client that knows the protocol.
+/// Valid MCP messages.
 fn messages() -> Vec<Value> {
     let message = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     let call = |name: &str, arguments: Value| message("tools/call", json!({"name": name, "arguments": arguments}));
@@ -240,7 +240,7 @@ fn message(dice: &mut Dice) -> Vec<u8> {
 }
 
 #[test]
-fn messages_of_any_kind_are_answered_or_refused_over_http() {
+fn mutated_mcp_messages_over_http_are_answered_or_refused() {
     let mut world = world();
     let pid = world.pid();
     let (mut fine, more) = (0, "content-type: application/json\r\naccept: application/json, text/event-stream\r\n");
@@ -262,7 +262,7 @@ fn messages_of_any_kind_are_answered_or_refused_over_http() {
 }
 
 #[test]
-fn messages_of_any_kind_over_standard_input_end_nothing() {
+fn mutated_mcp_messages_over_stdio_stop_nothing() {
     let mut world = world();
     let pid = world.pid();
     let mut command = world.command(crate::harness::vic_program());
@@ -283,7 +283,7 @@ fn messages_of_any_kind_over_standard_input_end_nothing() {
     });
     let lines = BufReader::new(output).lines().map_while(Result::ok);
     let answered = lines.into_iter().any(|it| it.contains("\"the last\""));
-    assert!(answered, "it ended before the last message: {:?}", server.try_wait().unwrap());
+    assert!(answered, "`vic mcp` ended before the last message: {:?}", server.try_wait().unwrap());
     drop(writing.join().unwrap());
     assert!(server.wait().unwrap().success());
     still_well(&mut world, pid);

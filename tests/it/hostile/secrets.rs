@@ -1,4 +1,4 @@
-//! Canaries in every kind of secret: none is found in the index, in an answer, or in a log.
+//! Canaries in every kind of secret: none appears in the index, an answer, or a log.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::harness::World;
 use crate::http;
 
-/// Files that are secret by name, with a text around the canary that gives nothing away.
+/// Files that are secret by name. The text around the canary gives no hint.
 pub(super) const BY_NAME: [&str; 54] = [
     ".env",
     ".env.local",
@@ -72,7 +72,7 @@ pub(super) const BY_NAME: [&str; 54] = [
     ".config/google-chrome-beta/Default/Preferences",
 ];
 
-/// Secrets by content, in files with innocent names; `CANARY` is 24 letters and digits that look generated.
+/// Secrets by content in files with innocent names. `CANARY` becomes 24 generated letters and digits.
 const BY_CONTENT: [(&str, &str); 20] = [
     (
         "notes.txt",
@@ -102,7 +102,7 @@ const BY_CONTENT: [(&str, &str); 20] = [
     ("letter.eml", "Subject: key\nContent-Type: text/plain\n\nYour token: CANARY\n"),
 ];
 
-/// The canary with this number: 24 letters and digits, as a generator would make them.
+/// Returns the canary of this number: 24 letters and digits, like those of a generator.
 fn canary(number: usize) -> String {
     let mut state = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(number as u64 + 1);
     let mut canary: String = (0..19)
@@ -111,12 +111,12 @@ fn canary(number: usize) -> String {
             b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789"[(state >> 33) as usize % 56] as char
         })
         .collect();
-    // Every one has all three sorts of characters.
+    // Guarantees all three kinds of characters.
     canary.push_str("xK7q9");
     canary
 }
 
-/// Lays out all secrets, some of them in an archive and a document too; gives the canaries.
+/// Writes all secrets, some of them also inside an archive. Returns the canaries.
 fn lay_out(world: &World) -> Vec<String> {
     let mut canaries = Vec::new();
     let mut next = || {
@@ -144,12 +144,12 @@ fn lay_out(world: &World) -> Vec<String> {
     canaries
 }
 
-/// How a text may stand in a file: as it is, in UTF-16, and inside base64 at each of the three offsets.
+/// Encodings of a text: plain, UTF-16, and base64 at each of the three offsets.
 fn guises(text: &str) -> Vec<Vec<u8>> {
     let mut guises = vec![text.as_bytes().to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()];
     for shift in 0..3 {
         let encoded = STANDARD.encode([vec![b' '; shift], text.as_bytes().to_vec()].concat());
-        // The ends depend on the neighbours.
+        // The ends depend on the neighboring bytes.
         guises.push(encoded.as_bytes()[4..encoded.len() - 4].to_vec());
     }
     guises
@@ -160,13 +160,13 @@ pub(super) fn all_files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|it| if it.is_dir() { all_files(&it) } else { vec![it] }).collect()
 }
 
-/// Returns which of these texts stand in these bytes.
+/// Returns which of these texts occur in these bytes.
 pub(super) fn seen(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
     let is_in = |text: &String| guises(text).iter().any(|it| memchr::memmem::find(bytes, it).is_some());
     texts.iter().filter(|it| is_in(it)).map(|it| format!("{it} in {what}")).collect()
 }
 
-/// Every text of every table, as whoever can read the directory gets at it: files of a table are compressed.
+/// Returns every text of every table. The table files are compressed, so a plain search does not suffice.
 pub(super) fn table_texts(data: &Path) -> String {
     let texts = async {
         let index = lancedb::connect(data.join("index").to_str().unwrap()).execute().await.unwrap();
@@ -184,7 +184,7 @@ pub(super) fn table_texts(data: &Path) -> String {
 }
 
 #[test]
-fn no_canary_is_in_the_index_in_an_answer_or_in_the_log() {
+fn secrets_never_reach_index_answers_or_log() {
     let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_LOG_LEVEL", "trace").start();
     let canaries = lay_out(&world);
     assert!(canaries.len() >= 60);
@@ -193,7 +193,7 @@ fn no_canary_is_in_the_index_in_an_answer_or_in_the_log() {
     let mut found = Vec::new();
     for (number, canary) in canaries.iter().enumerate() {
         let question = format!("what is {}", &canary[..6]);
-        // Some by each way: they are many.
+        // Each API gets a quarter of the many canaries.
         let answer = match number % 4 {
             0 => world.json(&["ask", &question]).to_string(),
             1 => world.json(&["grep", &canary[6..]]).to_string(),
@@ -219,12 +219,12 @@ fn no_canary_is_in_the_index_in_an_answer_or_in_the_log() {
     let texts = table_texts(&world.data());
     found.extend(seen("a table", texts.as_bytes(), &canaries));
     assert!(found.is_empty(), "{}", found.join("\n"));
-    // Otherwise nothing would be found in any case.
+    // Otherwise the search above finds nothing in any case.
     assert!(!kept(&control, &world).is_empty() && texts.contains(&control[0]));
 }
 
 #[test]
-fn the_log_holds_no_text_of_documents_and_no_question() {
+fn log_contains_no_document_text_or_question() {
     let mut world = World::new().with("VIC_LOG_LEVEL", "trace").start();
     for (name, text) in [("a.md", "# wallflowerone\n\nwallflowertwo"), ("b.html", "<title>wallflowerthree</title>")] {
         world.write(name, text);
@@ -244,7 +244,7 @@ fn the_log_holds_no_text_of_documents_and_no_question() {
 }
 
 #[test]
-fn card_numbers_are_blacked_out_only_where_the_owner_asks_for_it() {
+fn card_numbers_are_redacted_only_on_request() {
     for (redact, hidden) in [("keys", false), ("all", true)] {
         let world = World::new().with("VIC_REDACT", redact).start();
         let note = world.write("note.md", "Pay the ferry with 4111 1111 1111 1111.");
@@ -256,7 +256,7 @@ fn card_numbers_are_blacked_out_only_where_the_owner_asks_for_it() {
 }
 
 #[test]
-fn what_is_to_be_blacked_out_from_now_on_is_so_in_what_was_read_before() {
+fn new_redaction_rule_reindexes_existing_files() {
     let mut world = World::new().start();
     world.write("note.md", "Pay the ferry with 4111 1111 1111 1111.");
     world.index();
@@ -265,6 +265,6 @@ fn what_is_to_be_blacked_out_from_now_on_is_so_in_what_was_read_before() {
     assert!(world.terminate());
     let mut world = world.with("VIC_REDACT", "all");
     world.spawn();
-    world.until("it is read again", Duration::from_secs(30), |it| shown(it).contains("[redacted]"));
+    world.until("the note is indexed again", Duration::from_secs(30), |it| shown(it).contains("[redacted]"));
     assert!(!table_texts(&world.data()).contains("4111"));
 }

@@ -1,7 +1,6 @@
-//! What an owner writes by hand, and what a plugin writes: whatever stands in such a file, it is taken or refused by name,
-//! and no program ends over it.
+//! Mutated files written by an owner or a plugin: each is accepted or refused with its name, and no program crashes.
 //!
-//! `VIC_MUTANTS` says how many of each kind, `VIC_SEED` where to begin; see `mutants`.
+//! `VIC_MUTANTS` sets the number of each kind, `VIC_SEED` the first seed; see `mutants`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -19,14 +18,14 @@ use super::queries::{garbled, twist};
 use crate::harness::World;
 use crate::http::{get, send};
 
-/// None of them takes as long to read.
+/// Time limit of reading one file.
 const SOON: Duration = Duration::from_secs(10);
 
 fn count() -> u64 {
     setting("VIC_MUTANTS", FEW)
 }
 
-/// What a reader makes of something: true if it takes it. It does not panic, and it is soon done.
+/// Runs a reader and returns whether it accepts the text. Asserts that it neither panics nor exceeds the limit.
 fn read(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
     let begun = Instant::now();
     let read = catch_unwind(AssertUnwindSafe(reader));
@@ -37,7 +36,7 @@ fn read(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
 
 fn changed(seeds: &[&str], pieces: &[&str], dice: &mut Dice) -> Vec<u8> {
     let mut text = garbled(seeds, pieces, dice).into_bytes();
-    // Bytes that are no text, which are seldom.
+    // Sometimes bytes that are not valid UTF-8.
     if dice.roll(4) == 0 {
         mutate(&mut text, dice);
     }
@@ -80,7 +79,7 @@ const OF_TOML: [&str; 20] = [
 ];
 
 #[test]
-fn settings_of_any_kind_are_taken_or_refused() {
+fn mutated_settings_are_accepted_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut taken = 0;
     for number in 0..count() {
@@ -111,7 +110,7 @@ const OF_IGNORES: [&str; 18] =
     ["*", "**", "/", "!", "[", "]", "[!", "[a-", "{", "}", ",", "\\", "?", "\n", "\r\n", "#", " ", "\u{feff}"];
 
 #[test]
-fn lists_of_what_is_to_be_ignored_of_any_kind_are_kept_to_or_named() {
+fn mutated_ignore_files_are_applied_or_reported() {
     let folder = tempfile::tempdir().unwrap();
     for path in ["a/b/c.md", "docs/d.pdf", "keep.tmp", "x.txt"] {
         std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
@@ -134,10 +133,10 @@ fn lists_of_what_is_to_be_ignored_of_any_kind_are_kept_to_or_named() {
         (all, fewer) = (all + u64::from(is_whole), fewer + u64::from(!is_whole));
         std::fs::remove_file(&file).unwrap();
     }
-    assert!(all > 0 && fewer > 0, "{all} left out nothing, {fewer} something: this shows nothing");
+    assert!(all > 0 && fewer > 0, "{all} lists ignored nothing, {fewer} ignored files");
 }
 
-/// Tables of keys that were made by vic, and then by nobody.
+/// Valid key tables written by vic, as seeds.
 fn tables(world: &World) -> Vec<String> {
     let config = world.config();
     let folders = [world.files()];
@@ -165,7 +164,7 @@ const OF_TABLES: [&str; 14] = [
 ];
 
 #[test]
-fn tables_of_keys_of_any_kind_open_nothing_to_whoever_has_no_key() {
+fn mutated_key_tables_never_admit_unknown_keys() {
     let mut world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     let (pid, tables, path) = (world.pid(), tables(&world), world.config().keys_path());
     let seeds: Vec<&str> = tables.iter().map(String::as_str).collect();
@@ -181,12 +180,12 @@ fn tables_of_keys_of_any_kind_open_nothing_to_whoever_has_no_key() {
         };
         std::fs::write(&path, &text).unwrap();
         read(number, &text, || keys::list(&world.config()).is_ok());
-        // Asking costs more than reading: now and then.
+        // A request costs more than parsing, so only every tenth seed sends one.
         if number % 10 == 0 {
             let stranger =
                 send(&world, "GET", "/v1/status", &[("authorization", "Bearer nobodys-key-of-24-letters")], "");
             let owner = get(&world, "/v1/status");
-            // Of many who try, the last are told to wait.
+            // Frequent failed attempts are rate-limited with 429.
             let is_refused = matches!(stranger.status, 401 | 429) && owner.status == 200;
             let told = (stranger.status, owner.status);
             assert!(is_refused, "seed {number}: {told:?} {}", String::from_utf8_lossy(&text));
@@ -207,7 +206,7 @@ const OF_JSON: [&str; 14] =
     ["{", "}", "[", "]", "\"", ",", ":", "null", "-1", "1e999", "\\ud800", "\\u0000", "\"error\": ", "\u{202e}"];
 
 #[test]
-fn what_plugins_write_of_any_kind_is_a_response_or_refused() {
+fn mutated_plugin_output_is_response_or_refused() {
     let tasks = [
         PluginTask::ToQuery { question: "q".into(), schema: Default::default() },
         PluginTask::Answer { question: "q".into(), query: json!({}), results: json!({"rows": []}) },
@@ -236,7 +235,7 @@ fn what_plugins_write_of_any_kind_is_a_response_or_refused() {
                     false
                 }
             }));
-        // As it comes through the pipe: bytes of which nobody knows whether they are JSON.
+        // Raw bytes as they arrive through the pipe, possibly invalid JSON.
         let text = changed(&RESPONSES, &OF_JSON, &mut dice);
         read(number, &text, || {
             let parsed = serde_json::from_slice(&text).map(|it| PluginResponse::parse(it, &tasks[0], "the plugin"));

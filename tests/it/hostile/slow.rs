@@ -1,5 +1,4 @@
-//! Files that use up all their time or kill their readers, many and first in order: the others are read all the same, and
-//! soon.
+//! Many files that use up their time limit or kill their readers come first: the other files are read soon nevertheless.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,8 +9,7 @@ use vic::model::{FileState, OcrMode, Reason};
 use crate::skills::House;
 use crate::torture::figure;
 
-/// A worker that writes down what it is given, and answers at once, save for files that are called slow or
-/// deadly.
+/// A worker that logs its jobs and answers at once, except for files with `slow` or `deadly` in their content.
 const WORKER: &str = r#"#!/bin/sh
 frame() {
   set -- $(dd bs=1 count=4 2>/dev/null | od -An -tu1)
@@ -35,12 +33,12 @@ done
 const SLOW: usize = 40;
 const GOOD: usize = 20;
 
-/// Files that kill their readers, good ones after them, and when those have to be done.
+/// Files that kill their readers, good files after them, and the time limit for the good files.
 const DEADLY: usize = 1_000;
 const GOOD_AFTER_DEADLY: usize = 100;
 const DONE: Duration = Duration::from_secs(120);
 
-/// An index over so many files of a bad kind and after them so many good ones, with that worker.
+/// An index over `count` bad files and then `good` good files, with that worker.
 async fn house(folder: &Path, (bad, count): (&str, usize), good: usize) -> House {
     let program = folder.join("worker");
     std::fs::write(&program, WORKER).unwrap();
@@ -49,7 +47,7 @@ async fn house(folder: &Path, (bad, count): (&str, usize), good: usize) -> House
         for (folder, name, count) in [("a", bad, count), ("b", "good", good)] {
             std::fs::create_dir(files.join(folder)).unwrap();
             for number in 0..count {
-                // Not one content twice: what is known is not read again.
+                // Unique contents: a known content is not read again.
                 std::fs::write(files.join(format!("{folder}/{name}{number}.pdf")), format!("{name}{number}")).unwrap();
             }
         }
@@ -58,7 +56,7 @@ async fn house(folder: &Path, (bad, count): (&str, usize), good: usize) -> House
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_hang_do_not_keep_the_others_waiting() {
+async fn hanging_files_do_not_block_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let house = house(folder.path(), ("slow", SLOW), GOOD).await;
     house.job(OcrMode::Never, false).await;
@@ -66,9 +64,9 @@ async fn files_that_hang_do_not_keep_the_others_waiting() {
     let order: Vec<&str> = order.lines().collect();
     let last_good = order.iter().rposition(|it| *it == "good").unwrap();
     let waited = order[last_good..].iter().filter(|it| **it == "slow").count();
-    // With two readers and 2 s for each, the slow ones would else take 40 s before the first good one.
+    // With two readers and 2 s each, the slow files would take 40 s before the first good file.
     assert!(waited >= SLOW / 2, "{waited} were still waiting when the last good one was read: {order:?}");
-    // Their turn came in the end, each with its reason.
+    // The slow files were read in the end, each with its reason.
     let coverage = house.catalog.coverage(None).unwrap();
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, GOOD as u64, SLOW as u64));
     assert_eq!(coverage.reasons[Reason::Timeout.name()], SLOW as u64);
@@ -76,7 +74,7 @@ async fn files_that_hang_do_not_keep_the_others_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_files_that_kill_their_readers_do_not_keep_the_others_waiting() {
+async fn deadly_files_do_not_block_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let house = house(folder.path(), ("deadly", DEADLY), GOOD_AFTER_DEADLY).await;
     let (begun, catalog, good) = (Instant::now(), house.catalog.clone(), GOOD_AFTER_DEADLY as u64);

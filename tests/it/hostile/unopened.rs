@@ -1,4 +1,4 @@
-//! Files that are secret by their names are not opened: not to be read, not to be looked into, not once.
+//! Files with secret names are never opened.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::openings::Openings;
 
-/// What stands in every one of them.
+/// The content of every secret file.
 const CANARY: &str = "xylophonecanary";
 
-/// Those of the secrets that were opened, each with how often.
+/// Returns the secrets that were opened, with their counts.
 fn opened(openings: &mut Openings, secrets: &[PathBuf]) -> Vec<(PathBuf, usize)> {
     let counted = secrets.iter().map(|it| (it.clone(), openings.of_file(it)));
     counted.filter(|it| it.1 > 0).collect()
@@ -22,14 +22,14 @@ fn write_all(world: &World, text: &str) -> Vec<PathBuf> {
     BY_NAME.iter().map(|it| world.write(it, text)).collect()
 }
 
-/// Waits until a file that is none has been read once more.
+/// Waits until the control file has been read once more.
 fn until_read_again(world: &World, openings: &mut Openings, control: &Path) {
     let before = openings.of_file(control);
     world.until("the control is read again", Duration::from_secs(60), |_| openings.of_file(control) > before);
 }
 
 #[test]
-fn a_file_that_is_secret_by_its_name_is_opened_in_no_round_and_for_nobody() {
+fn secret_named_file_is_never_opened() {
     let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_VERIFY_SECONDS", "2");
     let secrets = write_all(&world, CANARY);
     let control = world.write("control.md", "The heron stands in the reeds.");
@@ -37,8 +37,8 @@ fn a_file_that_is_secret_by_its_name_is_opened_in_no_round_and_for_nobody() {
     world.spawn();
     world.index();
     world.ok(&["index", "--full", world.files().to_str().unwrap()]);
-    assert!(openings.of_file(&control) > 0, "what is read is seen here");
-    // The rounds that read every file again, before a restart and after it.
+    assert!(openings.of_file(&control) > 0, "the trace sees files that are read");
+    // The verification rounds that read every file again, before and after a restart.
     until_read_again(&world, &mut openings, &control);
     assert!(world.terminate());
     world.spawn();
@@ -50,7 +50,7 @@ fn a_file_that_is_secret_by_its_name_is_opened_in_no_round_and_for_nobody() {
         }
     }
     assert_eq!(opened(&mut openings, &secrets), []);
-    // Nor when they change under a daemon that watches: these openings are our own.
+    // Nor after changes under a watching daemon: these openings are the test's own writes.
     write_all(&world, "another xylophonecanary");
     world.write("control.md", "The heron stands in the reeds again.");
     Caller::new(&world).sync();

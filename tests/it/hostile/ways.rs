@@ -1,4 +1,4 @@
-//! Every way to have the daemon read a file by its path.
+//! Every API through which the daemon reads a file by its path.
 
 use serde_json::{Value, json};
 use vic::client::Client;
@@ -7,27 +7,27 @@ use vic::model::Place;
 use crate::harness::World;
 use crate::http::{Answered, key, mcp, send};
 
-/// What came of one of them.
+/// The result of one API.
 pub(super) struct Told {
     pub(super) way: String,
-    /// Whether it said that it does not do that. Of those that start something and tell later this is not asked.
+    /// Whether the API refused the path. Always true for APIs that only start work.
     pub(super) is_refused: bool,
     pub(super) text: String,
 }
 
-/// All of them.
+/// All APIs, with the key of the owner and the key of a guest.
 pub(super) struct Ways<'a> {
     world: &'a World,
     client: Client,
     runtime: tokio::runtime::Runtime,
     owner: String,
-    /// Somebody who has the folder, and may have it indexed: what the owner names outside becomes a root.
+    /// A key for the folder with the right to index. The owner key would turn outside paths into roots.
     guest: String,
 }
 
 impl Ways<'_> {
     pub(super) fn of(world: &World) -> Ways<'_> {
-        // With a thread of its own: between two calls, too, the daemon asks whether somebody is there.
+        // A runtime thread of its own: between two calls, the daemon still checks that the client is alive.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&world.config())).unwrap();
         let folder = world.files().display().to_string();
@@ -35,7 +35,7 @@ impl Ways<'_> {
         Ways { world, client, runtime, owner: key(world), guest: made["key"].as_str().unwrap().into() }
     }
 
-    /// Tries each with this path.
+    /// Tries every API with this path.
     pub(super) fn told(&self, path: &str) -> Vec<Told> {
         let mut told = vec![self.by_grpc(path)];
         told.extend(self.by_hand(path));
@@ -67,7 +67,7 @@ impl Ways<'_> {
     }
 
     fn by_hand(&self, path: &str) -> Option<Told> {
-        // No program can be given a zero as an argument.
+        // Program arguments cannot contain a NUL byte.
         let output = (!path.contains('\0')).then(|| self.world.vic(&["read", "--", path]))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Some(Told { way: "vic read".into(), is_refused: !output.status.success(), text })
@@ -78,7 +78,7 @@ impl Ways<'_> {
         Told { way: route.into(), is_refused: answered.status >= 400, text: answered.body }
     }
 
-    /// What is asked for, goes on behind the answer, or is named by other things than paths.
+    /// APIs that start background work, or that take an identifier other than a path.
     fn started(&self, path: &str) -> Vec<Told> {
         let posts = [
             (&self.guest, "/v1/corpus/ingest", json!({"paths": [path]})),
@@ -112,7 +112,7 @@ impl Ways<'_> {
     }
 }
 
-/// As it stands in an address.
+/// Percent-encodes a path for a URL.
 fn escaped(path: &str) -> String {
     path.bytes()
         .map(|it| match it {

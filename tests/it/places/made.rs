@@ -1,4 +1,4 @@
-//! Documents of each format with the truth beside them.
+//! Generated documents of each format with the expected locations.
 
 use std::io::Cursor;
 use std::ops::Range;
@@ -9,14 +9,14 @@ use pdfium_render::prelude::{PdfRenderConfig, Pdfium};
 use super::{Made, Truth, library, sentence};
 use crate::seeds::{office, open, relations, zip};
 
-/// The numbers of the sentences of each page, given how many each has.
+/// Returns the sentence numbers of each page, given the sentence count per page.
 fn pages(sizes: &[usize]) -> Vec<Range<usize>> {
     let start = |page: usize| sizes[..page].iter().sum::<usize>();
     (0..sizes.len()).map(|page| start(page)..start(page) + sizes[page]).collect()
 }
 
-/// A document of pages, written by `write` from the sentences of each, with the place that `truth` gives those of a page
-/// (from 1) by their place on it (from 0).
+/// A document of pages, written by `write` from the sentences of each. `truth` maps a page (from 1) and the index of a
+/// sentence on it (from 0) to the location.
 fn made(
     name: &'static str,
     sizes: &[usize],
@@ -31,7 +31,7 @@ fn made(
     Made { name, bytes: write(&pages), sentences, headings: Vec::new() }
 }
 
-/// The same where the first sentence of each page is its title.
+/// The same, with the first sentence of each page as its title.
 fn titled(made: Made, sizes: &[usize]) -> Made {
     let headings = pages(sizes).into_iter().filter_map(|mut it| it.next().map(sentence)).collect();
     Made { headings, ..made }
@@ -41,7 +41,7 @@ fn page(page: u64, _: usize) -> Truth {
     Truth { page: Some(page), ..Truth::default() }
 }
 
-/// Each sentence on a line of its own, those of a long page in small print.
+/// Each sentence on its own line, in small print so that long pages fit.
 pub(crate) fn pdf(name: &'static str, sizes: &[usize]) -> Made {
     made(name, sizes, page, |pages| pdf_of(pages, 5))
 }
@@ -118,7 +118,7 @@ pub(crate) fn odp(name: &'static str, sizes: &[usize]) -> Made {
     titled(made, sizes)
 }
 
-/// The rows on which the sentences of a sheet stand, from 1: behind each third one row is empty.
+/// Returns the row (from 1) of a sentence. A blank row follows every third sentence.
 fn row(at: usize) -> usize {
     2 + at + at / 3
 }
@@ -200,7 +200,7 @@ pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> Made {
     titled(made, sizes)
 }
 
-/// The pages of a PDF, drawn, in one file.
+/// The rendered pages of a PDF in one file.
 pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> Made {
     made(name, sizes, page, |pages| {
         let drawn = draw(&pdf_of(pages, 20));
@@ -213,7 +213,7 @@ pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> Made {
     })
 }
 
-/// Draws the upper third of each page of a PDF.
+/// Renders the upper third of each page of a PDF.
 fn draw(pdf: &[u8]) -> Vec<GrayImage> {
     let pdfium = Pdfium::new(Pdfium::bind_to_library(library()).unwrap());
     let document = pdfium.load_pdf_from_byte_slice(pdf, None).unwrap();
@@ -226,7 +226,7 @@ fn draw(pdf: &[u8]) -> Vec<GrayImage> {
     document.pages().iter().map(page).collect()
 }
 
-/// A text file of lines, of which those with sentences are given with their lines; `wrap` makes a line of one.
+/// A text file of lines. `wrap` turns a sentence into lines; the line of each sentence is recorded.
 fn lines(name: &'static str, wrap: impl Fn(usize, &str) -> String) -> Made {
     let (mut text, mut sentences) = (String::new(), Vec::new());
     for number in 0..200 {
@@ -278,7 +278,7 @@ pub(crate) fn subtitles() -> Made {
     })
 }
 
-/// Sentences 0 to 99, each in a part of its own.
+/// Sentences 0 to 99, each in its own part.
 fn parts(name: &'static str, truth: impl Fn(usize) -> Truth, bytes: Vec<u8>) -> Made {
     let sentences = (0..100).map(|it| (sentence(it), truth(it))).collect();
     Made { name, bytes, sentences, headings: Vec::new() }

@@ -1,5 +1,5 @@
-//! Everything that can be asked without knowing anything of others, on every route: the list is checked against the
-//! routes, the methods, the verbs and the tools themselves, so that none can be forgotten.
+//! Every request that needs no knowledge of other users, in every API. The list is checked against the actual routes,
+//! methods, verbs and tools, so that none is missed.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::h2;
 
 const QUESTION: &str = "who keeps the ladder of the orchard?";
 
-/// Whoever may call these takes something away that the next question needs.
+/// Methods that would remove something that later requests need. Skipped for keys that may call them.
 const ENDS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
 
-/// One question, on one of the faces.
+/// One request in one of the APIs.
 pub(super) enum Asked {
     Http(&'static str, String, Value),
     Tool(String, Value),
@@ -20,7 +20,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// The route or method, and what is asked on it.
+    /// Returns the route or method, and the request.
     pub(super) fn name(&self) -> String {
         match self {
             Asked::Http(method, path, body) => format!("{method} {path} {body}"),
@@ -43,7 +43,7 @@ impl Asked {
     }
 }
 
-/// Asks everything with this key, which opens the folder of this file; gives what was asked with what was told.
+/// Sends every request with this key, which has the file `own` in its scope. Returns the requests with the responses.
 pub(super) fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
     let own = team.world.files().join(own);
     let started = team.send(key, "POST", "/v1/index/start", &json!({"root": own.parent()})).body;
@@ -54,7 +54,7 @@ pub(super) fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> 
     asked.map(|it| (it.name(), it.of(team, key))).collect()
 }
 
-/// All questions of somebody who has this file and this job.
+/// Returns all requests of a user with this file and this job.
 pub(super) fn questions(own: &str, job: &str) -> Vec<Asked> {
     let mut all: Vec<Asked> = posted(own).into_iter().map(|(path, body)| Asked::Http("POST", path, body)).collect();
     let paths = ["/v1/status", "/health", "/", "/metrics", "/openapi.json"].map(String::from);
@@ -95,7 +95,7 @@ fn posted(own: &str) -> Vec<(String, Value)> {
     fixed.into_iter().map(|(path, body)| (path.to_string(), body)).chain(corpus).collect()
 }
 
-/// A plan that looks deeper.
+/// A plan that requires OCR and layout.
 fn plan() -> Value {
     json!({
         "intent": "search", "l1_query_text": "ladder", "requires_l2": true, "l2_skills": ["pdf_layout", "ocr_image"],
@@ -140,7 +140,7 @@ fn tools(own: &str, job: &str) -> Vec<(String, Value)> {
     fixed.into_iter().map(|(name, arguments)| (name.to_string(), arguments)).chain(corpus).collect()
 }
 
-/// What a method is sent; nothing at least.
+/// Returns the messages for a method, at least an empty one.
 pub(crate) fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
     let within = |number: u8, inner: &[u8]| h2::text(number, std::str::from_utf8(inner).unwrap());
     let user = [h2::text(1, "user"), h2::text(2, QUESTION)].concat();
@@ -157,7 +157,7 @@ pub(crate) fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
         "Graph/QueryGraph" => vec![h2::text(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y")],
         "Graph/DrawGraph" => vec![vec![8, 1]],
         "Llm/Stream" => vec![[within(3, &user), vec![120, 1]].concat()],
-        // To say how things are, to ask, to answer, to search step by step, and what was asked before.
+        // Status, query, answer, agent, and the history of questions.
         "Llm/Assist" => vec![
             within(2, &[]),
             h2::text(3, QUESTION),
@@ -169,7 +169,7 @@ pub(crate) fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Every route of HTTP, as its table has it.
+/// Returns every HTTP route from the route table.
 pub(super) fn routes() -> Vec<String> {
     let table = include_str!("../../../src/serve/http/mod.rs");
     let routes: Vec<String> = table.split(".route(\"").skip(1).filter_map(one_route).collect();

@@ -1,5 +1,4 @@
-//! What all keys have in common: nobody takes all of it, and of what somebody has begun nothing goes on once the key is
-//! revoked.
+//! Limits between keys: no key can take all capacity, and all work of a key ends when the key is revoked.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,12 +11,12 @@ use crate::h2;
 use crate::harness::World;
 use crate::http::connect;
 
-/// An answer under way ends so soon after its key was revoked, where the machine is busy with other tests.
+/// Time limit after a revocation for the end of a streamed answer, on a busy machine.
 const GONE: Duration = Duration::from_secs(5);
 
-/// A team whose index pauses, with a file of Alpha's that is still to be read: jobs that want it wait.
+/// A team with paused indexing and a pending file of Alpha: jobs that need the file wait.
 fn paused() -> Team {
-    // Nobody but the jobs sees the file.
+    // Only jobs see the file, not the watcher.
     let team = team_in(World::new().with("VIC_WATCH", "0"));
     team.world.ok(&["pause"]);
     team.world.write("alphazone/third.md", "One more alphacanary, on the roof.\n");
@@ -25,7 +24,7 @@ fn paused() -> Team {
 }
 
 impl Team {
-    /// Begins a job of the contract; gives its id, or the status of the refusal.
+    /// Starts a corpus job. Returns its id, or the status of the refusal.
     fn begin(&self, key: &str, verb: &str, body: &Value) -> Result<String, u16> {
         let told = self.send(key, "POST", &format!("/v1/corpus/{verb}"), body);
         match told.status {
@@ -39,7 +38,7 @@ impl Team {
         }
     }
 
-    /// Where a job of the contract stands, after it was ended where that is asked for; or the status of the refusal.
+    /// Returns the state of a corpus job, cancelling it first if asked; or the status of the refusal.
     fn stands(&self, key: &str, id: &str, cancel: bool) -> Result<String, u16> {
         let told = self.send(key, "POST", "/v1/corpus/job", &json!({"id": id, "cancel": cancel}));
         match told.status {
@@ -48,7 +47,7 @@ impl Team {
         }
     }
 
-    /// Has Alpha's folder read by a verb whose answer is waited for; it comes out of this.
+    /// Ingests Alpha's folder with a synchronous request. Returns the connection for the response.
     fn ingest_slowly(&self, key: &str) -> TcpStream {
         let body = json!({"paths": [self.world.files().join("alphazone")]}).to_string();
         let mut stream = connect(&self.world);
@@ -68,18 +67,18 @@ impl Team {
         }
     }
 
-    /// Asks for the end of an index job; gives the code.
+    /// Cancels an index job. Returns the gRPC code.
     fn cancel(&self, key: &str, job: &str) -> Option<u32> {
         self.grpc(key, "/vic.v1.Vic/CancelJob", &h2::text(1, job)).code
     }
 
-    /// The ids of all index jobs.
+    /// Returns the ids of all index jobs.
     fn jobs(&self) -> Vec<String> {
         let jobs = self.world.json(&["jobs"]);
         jobs.as_array().unwrap().iter().map(|it| it["job_id"].as_str().unwrap().to_string()).collect()
     }
 
-    /// Where an index job stands, as its owner sees it.
+    /// Returns the state of an index job as seen by the owner.
     fn state(&self, job: &str) -> String {
         let path = format!("/v1/index/status?job_id={job}");
         self.send(&self.owner, "GET", &path, &Value::Null).json()["state"].as_str().unwrap().to_string()
@@ -87,10 +86,10 @@ impl Team {
 }
 
 #[test]
-fn a_key_has_half_of_the_jobs_and_ends_those_that_it_began() {
+fn key_may_use_half_of_corpus_jobs_and_cancel_its_own() {
     let team = paused();
     let gamma = add(&team.world, "gamma", "betazone", "read");
-    // All others wait behind it.
+    // All other jobs wait for this one.
     let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
     let first = team.begin(&team.alpha, "ingest", &ingest).unwrap();
     let query = json!({"filter": "size>0", "async": true});
@@ -100,7 +99,7 @@ fn a_key_has_half_of_the_jobs_and_ends_those_that_it_began() {
         team.begin(other, "query", &query).unwrap();
     }
     let (one, another) = (&begun[30], &begun[31]);
-    // To others it does not exist, also to those who have the same folders.
+    // For other keys the job does not exist, even with the same folders.
     for key in [&team.beta, &team.owner] {
         assert_eq!(team.stands(key, one, false).as_deref(), Ok("running"));
     }
@@ -119,20 +118,20 @@ fn a_key_has_half_of_the_jobs_and_ends_those_that_it_began() {
 }
 
 #[test]
-fn a_key_has_half_of_the_index_jobs() {
+fn key_may_use_half_of_index_jobs() {
     let team = paused();
     let delta = add(&team.world, "delta", "alphazone", "index");
     let begun: Vec<String> = (0..200).map_while(|_| team.index(&team.alpha).ok()).collect();
     assert_eq!((begun.len(), team.index(&team.alpha)), (64, Err(429)));
     team.index(&delta).unwrap();
     team.index(&team.owner).unwrap();
-    // One that has ended leaves its place.
+    // A finished job frees its slot.
     assert_eq!(team.cancel(&team.alpha, &begun[63]), Some(0));
-    team.world.until("there is a place again", Duration::from_secs(10), |_| team.index(&team.alpha).is_ok());
+    team.world.until("a slot is free again", Duration::from_secs(10), |_| team.index(&team.alpha).is_ok());
 }
 
 #[test]
-fn an_index_job_is_not_ended_by_a_key_that_may_not_know_of_all_its_folders() {
+fn index_job_outside_scope_cannot_be_cancelled() {
     let team = paused();
     let gamma = add(&team.world, "gamma", "betazone", "index");
     let of_alpha = team.index(&team.alpha).unwrap();
@@ -150,12 +149,12 @@ fn an_index_job_is_not_ended_by_a_key_that_may_not_know_of_all_its_folders() {
     assert!([&of_alpha, &of_all].iter().all(|it| ["queued", "running"].contains(&team.state(it).as_str())));
     for job in [&of_all, &of_alpha] {
         assert_eq!(team.cancel(&team.owner, job), Some(0));
-        team.world.until("it has ended", Duration::from_secs(10), |_| team.state(job) == "cancelled");
+        team.world.until("the job has ended", Duration::from_secs(10), |_| team.state(job) == "cancelled");
     }
 }
 
 #[test]
-fn what_is_under_way_for_a_key_ends_when_it_is_revoked() {
+fn streams_of_revoked_key_end() {
     let team = paused();
     let job = team.index(&team.alpha).unwrap();
     let owners_job = team.index(&team.owner).unwrap();
@@ -173,7 +172,7 @@ fn what_is_under_way_for_a_key_ends_when_it_is_revoked() {
             std::thread::sleep(Duration::from_millis(20));
         }
         let took = (waits && !owners.is_finished()).then(|| revoked.elapsed());
-        // In any case: nobody waits for ever.
+        // Always resume, so that no thread waits forever.
         team.world.ok(&["resume"]);
         (over_http.join().unwrap(), over_grpc.join().unwrap(), owners.join().unwrap(), took)
     });
@@ -181,19 +180,19 @@ fn what_is_under_way_for_a_key_ends_when_it_is_revoked() {
     assert!(told.status == 200 && told.body.contains("event: progress"), "{}", told.body);
     assert!(!told.body.contains("event: done"), "{}", told.body);
     let (_, last) = told.body.rsplit_once("event: ").unwrap();
-    assert!(last.starts_with("error\n") && last.contains("unauthenticated"), "a client can tell: {}", told.body);
+    assert!(last.starts_with("error\n") && last.contains("unauthenticated"), "no error event: {}", told.body);
     assert_eq!(called.code, Some(16), "{called:?}");
-    assert_eq!(owners.code, Some(0), "whatever else is under way goes on to its end");
+    assert_eq!(owners.code, Some(0), "other work continues");
     assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
 }
 
 #[test]
-fn jobs_that_a_key_began_end_when_it_is_revoked_and_no_others() {
+fn jobs_of_revoked_key_are_cancelled_and_no_others() {
     let team = paused();
     let same = add(&team.world, "same", "alphazone", "index");
     let (first, waits) = (team.index(&team.alpha).unwrap(), team.index(&team.alpha).unwrap());
     let others = [team.index(&same).unwrap(), team.index(&team.owner).unwrap()];
-    // The index waits, and so do the verbs that ask for it.
+    // The index waits, and so do the verbs that need it.
     let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
     let known = team.jobs();
     let verb = team.begin(&team.alpha, "ingest", &ingest).unwrap();
@@ -219,21 +218,21 @@ fn jobs_that_a_key_began_end_when_it_is_revoked_and_no_others() {
 }
 
 #[test]
-fn a_verb_whose_job_of_the_index_is_cancelled_is_cancelled_too() {
+fn cancelled_index_job_cancels_its_verb() {
     let team = paused();
     let known = team.jobs();
     let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
     let verb = team.begin(&team.alpha, "ingest", &ingest).unwrap();
     let begun = || team.jobs().into_iter().find(|it| !known.contains(it));
-    team.world.until("it has begun a job of the index", GONE, |_| begun().is_some());
+    team.world.until("the verb has started an index job", GONE, |_| begun().is_some());
     team.world.ok(&["jobs", "cancel", &begun().unwrap()]);
     let stands = || team.stands(&team.alpha, &verb, false);
-    team.world.until("it has ended", GONE, |_| stands().as_deref() != Ok("running"));
+    team.world.until("the verb has ended", GONE, |_| stands().as_deref() != Ok("running"));
     assert_eq!(stands().as_deref(), Ok("cancelled"));
 }
 
 #[test]
-fn the_index_is_ready_for_a_key_once_something_of_its_own_is_indexed() {
+fn index_ready_requires_a_file_in_scope() {
     let team = team();
     std::fs::create_dir(team.world.files().join("newzone")).unwrap();
     let new = add(&team.world, "new", "newzone", "read");
@@ -241,14 +240,14 @@ fn the_index_is_ready_for_a_key_once_something_of_its_own_is_indexed() {
         ["/v1/status", "/health"].map(|path| team.send(key, "GET", path, &Value::Null).json()["index_ready"].clone())
     };
     assert_eq!(ready(&team.alpha), [json!(true), json!(true)]);
-    assert_eq!(ready(&new), [json!(false), json!(false)], "what others have is not theirs");
+    assert_eq!(ready(&new), [json!(false), json!(false)], "files of other users do not count");
     team.world.write("newzone/first.md", "The gammacanary is new here.\n");
     team.world.ok(&["index", team.world.files().join("newzone").to_str().unwrap()]);
     assert_eq!(ready(&new), [json!(true), json!(true)]);
 }
 
 #[test]
-fn a_view_does_not_tell_how_many_files_others_have() {
+fn view_does_not_reveal_file_count_of_others() {
     let team = team();
     let made = |name: &str| {
         let view = json!({"action": "create", "name": name, "filter": "size>0"});
@@ -264,8 +263,8 @@ fn a_view_does_not_tell_how_many_files_others_have() {
 }
 
 #[test]
-fn where_the_model_is_that_does_not_answer_is_told_to_the_owner_alone() {
-    // Nobody listens there.
+fn model_address_is_shown_only_to_owner() {
+    // No process listens on this port.
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "openai")
         .with("VIC_OPENAI_MODEL", "any")
@@ -281,5 +280,5 @@ fn where_the_model_is_that_does_not_answer_is_told_to_the_owner_alone() {
             assert_eq!(told.contains("127.0.0.1"), is_told, "{told}");
         }
     }
-    assert!(team.world.log().contains("127.0.0.1:9"), "the log keeps it");
+    assert!(team.world.log().contains("127.0.0.1:9"), "the log contains the address");
 }

@@ -1,11 +1,11 @@
-//! The contract: its verbs as anybody may ask them, and what only its owner should get at.
+//! Corpus verbs as any user may call them, and objects that only their owner may access.
 
 use serde_json::{Value, json};
 
 use super::Team;
 use crate::h2;
 
-/// A verb as a path has it, and a request: each form that looks at documents.
+/// Returns each verb, spelled as in a path, with a request: every form that reads documents.
 pub(super) fn asked(own: &str) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("ingest", json!({"paths": [own]})),
@@ -50,25 +50,25 @@ const FORMS: [(&str, &str, &str); 18] = [
     ("summarize", "decision-inputs", r#"{"question": "Which ladder?"}"#),
 ];
 
-/// The tool that stands for a verb.
+/// Returns the MCP tool of a verb.
 pub(super) fn tool(verb: &str) -> String {
     format!("corpus_{}", verb.replace('-', "_"))
 }
 
-/// Something for every verb.
+/// A document with content for every verb.
 const NOTES: &str = "# WORD\n\nWarning: never climb on the WORD. We recommend WORD wax 1.2.0 since 2020-01-01.\n\n\
     ```python\nWORD = 1\n```\n\n> The WORD is old, said Ann.\n\nSee [1].\n\n[1] Ann Lee. WORD. 2020.\n";
 
-/// Ids as they are, of nothing.
+/// Well-formed ids of nothing.
 const NO_RESULT: &str = "r-0000000000000000";
 const NO_JOB: &str = "j-0000000000000000";
 
-/// What Beta and the owner have in the contract.
+/// Corpus objects of Beta and the owner.
 pub(super) struct Known {
     /// A result, a job and a view of Beta.
     result: String,
     job: String,
-    /// A result of the owner about everything, and his session over it.
+    /// A result of the owner about everything, and the owner's session.
     all: String,
     session: u64,
 }
@@ -97,7 +97,7 @@ impl Known {
         Known { result: text(&result["id"]), job: text(&job["data"]["job_id"]), all: text(&all["id"]), session }
     }
 
-    /// Requests that name something of Beta's or the owner's, each beside one that names what does not exist.
+    /// Returns requests that name an object of Beta or the owner, each with a request that names a nonexistent one.
     pub(super) fn named(&self, team: &Team) -> Vec<(&'static str, Value, Value)> {
         let (file, none) = (team.theirs("betacanary.md"), team.theirs("no-such.md"));
         let own = team.world.files().join("alphazone/plan.md");
@@ -127,7 +127,7 @@ impl Known {
         all
     }
 
-    /// Requests that name the owner's session, each beside one with a number that no session has.
+    /// Returns requests that name the owner's session, each with a request that names a nonexistent one.
     fn of_session(&self) -> Vec<(&'static str, Value, Value)> {
         let bodies = [
             ("extract", "session", json!({"schema": "Quote"})),
@@ -144,7 +144,7 @@ impl Known {
         bodies.iter().map(|(verb, field, it)| (*verb, with(it, field, self.session), with(it, field, 99))).collect()
     }
 
-    /// The names of what is there and of what is not, so that one answer can be held against the other.
+    /// Replaces the names of existing objects by those of nonexistent ones, to compare two responses.
     pub(super) fn bare(&self, team: &Team, told: &str) -> String {
         let session = |number: u64| [format!("session {number}"), format!("session `{number}`"), format!("`{number}`")];
         let mut told = told.to_string();
@@ -160,7 +160,7 @@ impl Known {
     }
 }
 
-/// Why a verb refuses, on every face: over HTTP with its status, as a tool, over gRPC.
+/// Returns the refusal of a verb in every API: over HTTP with its status, as a tool, over gRPC.
 pub(super) fn refusals(team: &Team, key: &str, verb: &str, body: &Value) -> (u16, [String; 3]) {
     let over_http = team.send(key, "POST", &format!("/v1/corpus/{verb}"), body);
     let error = serde_json::from_str::<Value>(&over_http.body).unwrap_or_default()["error"].to_string();

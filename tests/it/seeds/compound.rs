@@ -1,5 +1,5 @@
-//! Formats that are compound files: Office of before 2007, and Outlook. Each has the streams and tables without which its
-//! reader gets no further than the header.
+//! Compound file formats: Office before 2007, and Outlook. Each file has the streams and tables that its reader needs to get
+//! past the header.
 
 use std::io::{Cursor, Write};
 use std::time::UNIX_EPOCH;
@@ -16,13 +16,13 @@ pub(super) fn compound() -> Vec<Seed> {
     ]
 }
 
-/// A compound file of these streams.
+/// A compound file with these streams.
 fn container(streams: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for (path, bytes) in streams {
         if let Some((parent, _)) = path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
             file.create_storage_all(parent).unwrap();
-            // Otherwise no two runs would mutate the same bytes.
+            // Fixed times: otherwise each run would mutate different bytes.
             for folder in std::path::Path::new(parent).ancestors() {
                 file.set_created_time(folder, UNIX_EPOCH).unwrap();
                 file.set_modified_time(folder, UNIX_EPOCH).unwrap();
@@ -46,16 +46,16 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
-/// Word 97: a heading and a paragraph, with a table of pieces, a page of properties of paragraphs, and styles.
+/// Word 97: a heading and a paragraph, with a piece table, a page of paragraph properties, and styles.
 fn word() -> Vec<u8> {
-    /// Where the text begins, and the page of properties behind it.
+    /// Offsets of the text and of the page of properties.
     const TEXT_AT: usize = 0x600;
     const PAGE_AT: usize = 0x800;
     let text = format!("Reeds\r{SENTENCE}\r");
     let (begin, middle, end) = (TEXT_AT as u32, TEXT_AT as u32 + 12, (TEXT_AT + 2 * text.len()) as u32);
     let mut page = [0; 512];
     put(&mut page, 0, &numbers(&[begin, middle, end]));
-    // Where the properties of each paragraph lie, in words; there, their length in words, and the style.
+    // Offsets of each paragraph's properties, in words. There: their length in words, and the style.
     (page[12], page[25]) = (200, 204);
     put(&mut page, 400, &[0, 1, 1, 0]);
     put(&mut page, 408, &[0, 1, 0, 0]);
@@ -98,7 +98,7 @@ fn styles() -> Vec<u8> {
     styles
 }
 
-/// Word 6: text of one byte a letter in two pieces, a table of them, and a table of fonts.
+/// Word 6: single-byte text in two pieces, a piece table, and a font table.
 fn word_6() -> Vec<u8> {
     const TEXT_AT: u32 = 0x300;
     let text = format!("Reeds\r{SENTENCE}\r");
@@ -121,12 +121,12 @@ fn word_6() -> Vec<u8> {
     container(&[("/WordDocument", &main)])
 }
 
-/// A record of a workbook.
+/// A workbook record.
 fn of_book(kind: u16, body: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &(body.len() as u16).to_le_bytes(), body].concat()
 }
 
-/// Excel 97: a sheet with a text of the shared table, a date, a formula and its text.
+/// Excel 97: a sheet with a shared string, a date, a formula and its string.
 fn workbook() -> Vec<u8> {
     let head = |kind: u8| of_book(0x809, &[0, 6, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let globals = |place: u32| {
@@ -143,7 +143,7 @@ fn workbook() -> Vec<u8> {
         ]
         .concat()
     };
-    // Row, column and format begin every cell. The formula is `"made"`, and its text follows.
+    // Every cell begins with row, column and format. The formula is `"made"`, and its string follows.
     let formula = [&[0, 0, 2, 0, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0xff, 0xff], &[0; 6], &[7, 0, 0x17, 4, 0], b"made"];
     let sheet = [
         head(16),
@@ -163,7 +163,7 @@ fn of_talk(head: u16, kind: u16, body: &[u8]) -> Vec<u8> {
     [&head.to_le_bytes()[..], &kind.to_le_bytes(), &(body.len() as u32).to_le_bytes(), body].concat()
 }
 
-/// PowerPoint 97: a slide with its title in the outline, a box of text and notes, a directory of all, and who saved it.
+/// PowerPoint 97: a slide with its title in the outline, a text box and notes, a directory of all parts, and the user.
 fn slides() -> Vec<u8> {
     let parts = |head: u16, kind: u16, parts: &[Vec<u8>]| of_talk(head | 0x0f, kind, &parts.concat());
     let is_of_kind = |kind: u32| of_talk(0, 0xf9f, &numbers(&[kind]));
@@ -189,10 +189,10 @@ fn slides() -> Vec<u8> {
     container(&[("/Current User", &user), ("/PowerPoint Document", &stream)])
 }
 
-/// Outlook: a letter in which there are a table and another letter, whose body is compressed.
+/// Outlook: a message with a table and another message with a compressed body.
 fn message() -> Vec<u8> {
     let mut properties = vec![0; 32];
-    // The code page 1251, and a time in 2020.
+    // Code page 1251, and a time in 2020.
     for (number, value) in [(0x3ffd_u16, 1_251_u64), (0x39, (1_577_836_800 + 11_644_473_600) * 10_000_000)] {
         properties.extend([&[3, 0][..], &number.to_le_bytes(), &[0; 4], &value.to_le_bytes()].concat());
     }

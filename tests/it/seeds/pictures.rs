@@ -1,4 +1,4 @@
-//! Pictures, with words where the format has a place for them.
+//! Pictures, with text where the format has a place for it.
 
 use std::io::Cursor;
 
@@ -36,14 +36,14 @@ fn picture() -> RgbImage {
     RgbImage::from_fn(9, 7, |x, y| image::Rgb([x as u8 * 20, y as u8 * 20, 99]))
 }
 
-/// The picture with [`words`] beside it.
+/// The picture with Exif [`words`].
 fn described(mut encoder: impl ImageEncoder) {
     encoder.set_exif_metadata(words(false)).unwrap();
     let (width, height) = picture().dimensions();
     encoder.write_image(&picture(), width, height, image::ExtendedColorType::Rgb8).unwrap();
 }
 
-/// What a camera writes of a picture; with a picture it is a TIFF.
+/// Exif metadata as a camera writes it. With a picture it is a TIFF.
 fn words(with_picture: bool) -> Vec<u8> {
     let short = |tag, number| Field { tag, ifd_num: In::PRIMARY, value: Value::Short(vec![number]) };
     let place = |all: [u32; 3]| Value::Rational(all.map(|num| exif::Rational { num, denom: 1 }).to_vec());
@@ -77,7 +77,7 @@ fn words(with_picture: bool) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// The boxes of a picture of a telephone that lead to its words; there is no coder of the picture itself.
+/// The boxes of a phone picture that lead to its Exif data, without a coded picture.
 fn heif() -> Vec<u8> {
     let made = |kind: &[u8], parts: &[&[u8]]| {
         let body = parts.concat();
@@ -86,7 +86,7 @@ fn heif() -> Vec<u8> {
     let data = [&[0; 4][..], &words(false)].concat();
     let entry = made(b"infe", &[&[2, 0, 0, 0], &[0, 1], &[0, 0], b"Exif", &[0]]);
     let items = made(b"iinf", &[&[0; 4], &[0, 1], &entry]);
-    // Item 1 lies in the box of data, at 0, so many bytes.
+    // Item 1 is in the data box, at offset 0, with this length.
     let size = (data.len() as u32).to_be_bytes();
     let places = made(b"iloc", &[&[1, 0, 0, 0], &[0x44, 0], &[0, 1], &[0, 1, 0, 1, 0, 0, 0, 1], &[0; 4], &size]);
     let meta = made(b"meta", &[&[0; 4], &items, &places, &made(b"idat", &[&data])]);

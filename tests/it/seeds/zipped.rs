@@ -1,4 +1,4 @@
-//! Formats that are archives, or made of one.
+//! Archives and archive-based formats.
 
 use std::io::{Cursor, Write};
 
@@ -37,7 +37,7 @@ pub(super) fn zipped() -> Vec<Seed> {
     ]
 }
 
-/// A container of these parts, the first of which tells what it is where it is called so.
+/// A zip of these parts. A first part named `mimetype` is stored uncompressed.
 pub(crate) fn zip(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in parts {
@@ -65,7 +65,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// A package of Office: its types, its relations, and parts.
+/// An Office package: content types, relations, and parts.
 pub(crate) fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8> {
     let types = format!(
         "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\"><Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/><Override PartName=\"/{main}\" ContentType=\"{kind}\"/></Types>"
@@ -77,7 +77,7 @@ pub(crate) fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8>
     zip(&[&first, parts, &[("docProps/core.xml", core.as_bytes())]].concat())
 }
 
-/// Relations of these kinds to these parts, `rId1` and so on.
+/// A relations part with these kinds and targets, numbered `rId1` and so on.
 pub(crate) fn relations(all: &[(&str, &str)]) -> String {
     let line = |(number, (kind, target)): (usize, &(&str, &str))| {
         let number = number + 1;
@@ -152,7 +152,7 @@ fn workbook() -> Vec<u8> {
     )
 }
 
-/// A record of a binary workbook: its number and its length, seven bits a byte.
+/// A record of a binary workbook: its number and length in seven bits per byte.
 fn record(kind: u16, body: &[u8]) -> Vec<u8> {
     let low = (kind & 0x7f) as u8;
     let kind = if kind < 0x80 { vec![low] } else { vec![low | 0x80, (kind >> 7) as u8] };
@@ -161,7 +161,7 @@ fn record(kind: u16, body: &[u8]) -> Vec<u8> {
     [kind.as_slice(), &length, body].concat()
 }
 
-/// A text as binary workbooks have it.
+/// A length-prefixed UTF-16 string of a binary workbook.
 fn wide(text: &str) -> Vec<u8> {
     let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     [&(units.len() as u32 / 2).to_le_bytes()[..], &units].concat()
@@ -202,7 +202,7 @@ fn binary_workbook() -> Vec<u8> {
     )
 }
 
-/// A row: the first of the shared texts, a date, and the text of a formula.
+/// A row: a shared string, a date, and the string of a formula.
 fn cells() -> Vec<u8> {
     let cells = [
         record(0x81, &[]),
@@ -218,7 +218,7 @@ fn cells() -> Vec<u8> {
     cells.concat()
 }
 
-/// One style, of dates.
+/// One date style.
 fn styles() -> Vec<u8> {
     let styles = [
         record(0x116, &[]),
@@ -233,10 +233,10 @@ fn styles() -> Vec<u8> {
     styles.concat()
 }
 
-/// A page with a box of text.
+/// A page with a text box.
 const FRAMED: &str = "<draw:page draw:name=\"one\"><draw:frame presentation:class=\"title\"><draw:text-box><text:p>Reeds</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>SENTENCE</text:p></draw:text-box></draw:frame></draw:page>";
 
-/// An OpenDocument of a kind, with what is in its body.
+/// An OpenDocument of a kind with this body.
 pub(crate) fn open(kind: &str, body: &str) -> Vec<u8> {
     let media_type = format!("application/vnd.oasis.opendocument.{kind}");
     let element = if kind == "graphics" { "drawing" } else { kind };
