@@ -1,4 +1,4 @@
-//! Modules depend on each other in one direction only: the order of `LAYERS`, top to bottom.
+//! Modules depend on each other in one direction only: the order of `PROTOCOL`, then of `ROOT`, top to bottom.
 
 use std::fs;
 use std::path::{Path, PathBuf};
