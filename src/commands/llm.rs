@@ -1,5 +1,6 @@
 //! `vic llm use` and `vic llm model`: stores the choice of a backend in the data directory. Needs no daemon.
 
+use vic_cli::llm::Use;
 use vic_cli::output::Printer;
 use vic_cli::text;
 
@@ -20,30 +21,6 @@ pub(crate) struct UseArgs {
 pub(crate) struct ModelArgs {
     /// Name of the model
     name: String,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Use {
-    /// No model: deterministic rules
-    Mock,
-    /// An Ollama server
-    Ollama {
-        /// The model
-        model: Option<String>,
-    },
-    /// An OpenAI-compatible server
-    Openai {
-        /// The model
-        model: Option<String>,
-    },
-    /// A command that speaks the plugin protocol
-    Command {
-        /// The program, by name or path
-        program: String,
-        /// Its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
 }
 
 /// Chooses a backend and stores the choice.

@@ -286,7 +286,7 @@ fn top_lists_rows_with_largest_values() {
     };
     assert_eq!(top(false).0, ["b", "d"]);
     assert_eq!(top(true).0, ["a", "d"]);
-    assert!(top(true).1[0].contains("1 rows have nothing"));
+    assert!(top(true).1[0].contains("1 rows have no comparable value"));
 }
 
 #[test]

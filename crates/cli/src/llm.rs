@@ -45,8 +45,10 @@ enum Command {
         output: FormatArgs,
     },
     /// Chooses a backend for all later requests
-    #[command(disable_help_flag = true)]
-    Use(engine::Args),
+    Use {
+        #[command(subcommand)]
+        backend: Use,
+    },
     /// Chooses a model of the backend for all later requests
     Model {
         /// The model's name
@@ -72,6 +74,44 @@ enum Command {
         #[command(flatten)]
         over: OverArgs,
     },
+}
+
+/// A backend for language models.
+#[derive(Debug, clap::Subcommand)]
+pub enum Use {
+    /// No model: deterministic rules
+    Mock,
+    /// An Ollama server
+    Ollama {
+        /// The model
+        model: Option<String>,
+    },
+    /// An OpenAI-compatible server
+    Openai {
+        /// The model
+        model: Option<String>,
+    },
+    /// A command that speaks the plugin protocol
+    Command {
+        /// The program, by name or path
+        program: String,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+impl Use {
+    /// Returns the arguments for the command that `vicd` runs.
+    fn passed_on(self) -> engine::Args {
+        let arguments = match self {
+            Use::Mock => vec!["mock".to_string()],
+            Use::Ollama { model } => std::iter::once("ollama".to_string()).chain(model).collect(),
+            Use::Openai { model } => std::iter::once("openai".to_string()).chain(model).collect(),
+            Use::Command { program, args } => ["command".to_string(), program].into_iter().chain(args).collect(),
+        };
+        engine::Args { arguments: arguments.into_iter().map(Into::into).collect() }
+    }
 }
 
 /// Overrides of the chosen backend for one request.
@@ -179,7 +219,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
             let status = assist(config, Work::Status, over, TimeArgs::default()).await?;
             show(printer, output, &status, told_status)
         }
-        Command::Use(args) => engine::run("llm-use", &args, printer),
+        Command::Use { backend } => engine::run("llm-use", &backend.passed_on(), printer),
         Command::Model { name } => engine::run("llm-model", &engine::Args { arguments: vec![name.into()] }, printer),
         Command::Ask(it) => {
             let found = assist(config, Work::Ask(it.question.join(" ")), it.over, it.time).await?;

@@ -8,7 +8,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_LISTEN", "TCP address, port 0 allowed (default 127.0.0.1:8765)"),
     (
         "VIC_BRIDGE_API_KEY",
-        "bearer key of the TCP port, for all but /health; 32 characters or more where other machines reach the port (default: the key in the file `key`)",
+        "bearer key of the TCP port, for all but /health; 32 characters or more where other machines reach the port; if unset, the key in the file `key`",
     ),
     (
         "VIC_BRIDGE_AUTH",
