@@ -124,7 +124,7 @@ fn missing_gpu_falls_back_to_cpu_with_warning() {
     let output = world.vic(&[&line[..], &["--format", "json"]].concat());
     assert!(output.status.success());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("warning: a graphics card was asked for"), "{said}");
+    assert!(said.contains("warning: the configured graphics card cannot be used"), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["settings"]["device"], "cpu");
     assert!(report["warnings"][0].as_str().unwrap().contains("on the CPU instead"));
