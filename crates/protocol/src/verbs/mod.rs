@@ -7,12 +7,12 @@
 mod beside;
 mod examples;
 mod objects;
-mod verbs;
+mod table;
 
 pub use crate::verbs::beside::BESIDE;
 pub use crate::verbs::examples::EXAMPLES;
 pub use crate::verbs::objects::{SCHEMA_NAMES, SCHEMAS};
-use crate::verbs::verbs::{
+use crate::verbs::table::{
     COMPARE, DELTA, DETECT, EXPLAIN_FAILURE, EXTRACT, INGEST, NORMALIZE, QUERY, SCORE, SUMMARIZE, TRACE,
 };
 
