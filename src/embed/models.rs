@@ -80,7 +80,7 @@ impl ModelStore {
             let path = dir.join(OWN_CATALOG);
             match std::fs::read_to_string(&path) {
                 Ok(text) => {
-                    model_catalog::merge(&mut entries, model_catalog::parse(&text, &format!("`{}`", path.display()))?)
+                    model_catalog::merge(&mut entries, model_catalog::parse(&text, &format!("`{}`", path.display()))?);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
