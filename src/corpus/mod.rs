@@ -1,8 +1,8 @@
 //! The corpus API for programs that reason: eleven verbs over views of documents.
 //!
-//! `validate` checks a request against the closed [`registry`]. `select` and `view` resolve its view to documents.
+//! `validate` checks a request against the closed `registry`. `select` and `view` resolve its view to documents.
 //! `reader` parses each document in the jailed worker and caches the result by content hash. The verb, one file each, works
-//! on the parsed documents in memory and in a fixed order. [`envelope`] wraps the answer.
+//! on the parsed documents in memory and in a fixed order. `envelope` wraps the answer.
 //!
 //! The same request on the same view gives the same bytes: ids are hashes and lists are sorted. Only the diff has a
 //! time limit; the answer reports what it cut.

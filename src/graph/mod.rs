@@ -1,7 +1,7 @@
 //! The warehouse as one typed property graph: references between files, and imported graphs.
 //!
 //! [`GraphService`] is the entry point. A [`Snapshot`] is immutable and in memory; `catalog` stores its sources on disk.
-//! Queries arrive as AxQL ([`axql`]), as `query_ir_v1` ([`ir`]) or as `graph_query`. This module checks, plans and runs all
+//! Queries arrive as AxQL (`axql`), as `query_ir_v1` (`ir`) or as `graph_query`. This module checks, plans and runs all
 //! of them, so a language model only proposes. `extract` turns files into nodes and edges, `follow` syncs them with the
 //! index, and [`tools`] is the registry of tools that a model may call.
 //!
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     reads: Option<Reads>,
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
-    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see [`show::Turn`].
+    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see `show::Turn`.
     waiting: Mutex<Option<publish::Waiting>>,
     /// Whether the sync with the index has started.
     following: AtomicBool,

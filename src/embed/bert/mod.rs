@@ -13,8 +13,8 @@
 //!   +-- widen -> gelu -> narrow -> add_norm          once for each layer
 //! ```
 //!
-//! [`kernels`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and [`pass`] run the
-//! layers. Start reading at [`pass`]. Models of other shapes, and processors without the instructions, use ONNX
+//! [`kernels`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and `pass` run the
+//! layers. Start reading at `pass`. Models of other shapes, and processors without the instructions, use ONNX
 //! Runtime: see [`Shape::obstacle`] and [`Processor::fastest`]. This module reads no files.
 
 mod attention;

@@ -1,6 +1,6 @@
 //! In-process embedding, by vic's own encoder or by ONNX Runtime.
 //!
-//! A model comes as weights or as a ready-made `.onnx` file. [`own`] runs weights on supported processors; otherwise
+//! A model comes as weights or as a ready-made `.onnx` file. `own` runs weights on supported processors; otherwise
 //! [`graph`] writes the network for ONNX Runtime. Each thread has its own encoder and runs one text at a time: a text
 //! of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector of another.
 //! Start reading at [`encoder`].

@@ -83,7 +83,7 @@ pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
     }
 }
 
-/// Restricts all threads of this process to the system calls in [`calls`].
+/// Restricts all threads of this process to the system calls in `calls`.
 pub(crate) fn lock_calls() -> Result<(), String> {
     for program in seccomp_rules::programs().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| {

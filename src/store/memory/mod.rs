@@ -1,4 +1,4 @@
-//! In-memory part of a table that is not too large: [`vectors`] for vector search, [`passages`] for results.
+//! In-memory part of a table that is not too large: [`vectors`] for vector search, `passages` for results.
 //!
 //! Each query of the table costs milliseconds, however few rows it reads: planning, tasks, decoding of whole pages. At
 //! 20,000 rows, a scan of the vectors took ten times as long as comparing them. Reading the passages of the best files

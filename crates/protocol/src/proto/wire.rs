@@ -1,4 +1,4 @@
-//! Types and stubs that `build.rs` generates from `proto/`. Only [`crate::serve::convert`], the adapter and the client use
+//! Types and stubs that `build.rs` generates from `proto/`. Only `crate::serve::convert`, the adapter and the client use
 //! them.
 
 #![allow(

@@ -1,7 +1,7 @@
 //! Workbooks of 1997 to 2003 (xls), read by calamine, with `undoc` as the fallback.
 //!
 //! calamine allocates any area that a file claims, and 30 bytes can claim 100 GB. So it gets only the workbook stream, in a
-//! new container, without those claims and with compacted cells, see [`places`].
+//! new container, without those claims and with compacted cells, see `places`.
 
 use std::io::{Cursor, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};

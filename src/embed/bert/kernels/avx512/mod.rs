@@ -1,6 +1,6 @@
 //! The kernels for processors with AVX-512 and VNNI (byte dot products).
 //!
-//! All unsafe code is here, in [`lanes`] and in [`dot`]; the other modules build on those. An [`Avx512`] exists only
+//! All unsafe code is here, in `lanes` and in [`dot`]; the other modules build on those. An [`Avx512`] exists only
 //! where the instructions are supported, so its methods may use them.
 
 mod dot;

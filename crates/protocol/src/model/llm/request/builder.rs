@@ -59,7 +59,7 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Offers tools, e.g. those of [`RegisteredTools::bindings`](crate::llm::RegisteredTools::bindings).
+    /// Offers tools, e.g. those of `RegisteredTools::bindings`.
     pub fn tools(mut self, tools: Vec<ToolSpec>) -> Self {
         self.request.tools = tools;
         self
@@ -101,7 +101,7 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Validates every number against a model of a [`CapabilitySnapshot`](crate::llm::CapabilitySnapshot), and selects that
+    /// Validates every number against a model of a `CapabilitySnapshot`, and selects that
     /// model if none is set. Without this, the client validates when the request is enqueued.
     pub fn limits(mut self, model: &ModelCapability) -> Self {
         self.request.model.get_or_insert_with(|| model.id.clone());

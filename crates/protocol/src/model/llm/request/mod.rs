@@ -104,7 +104,7 @@ pub struct LlmRequest {
     /// Encoded images (PNG, JPEG, WebP, GIF) that belong to the last message.
     pub images: Vec<Vec<u8>>,
     /// JSON Schema that the answer must satisfy. Servers constrain the model by it; the caller still has to check, see
-    /// [`crate::llm::response::validate`].
+    /// `crate::llm::response::validate`.
     pub schema: Option<Value>,
     /// Tools that the model may call. Tools in the client's registry are run; other calls are passed to the caller.
     pub tools: Vec<ToolSpec>,
@@ -115,7 +115,7 @@ pub struct LlmRequest {
     /// Makes answers repeatable if the server supports it.
     pub seed: Option<u64>,
     /// Context size in tokens for an Ollama server. `None` uses the model's context, up to the client's limit; see
-    /// [`crate::llm::LlmClient::limits`].
+    /// `crate::llm::LlmClient::limits`.
     pub context_tokens: Option<u32>,
     /// Maximum bytes of the answer.
     pub max_answer_bytes: usize,
