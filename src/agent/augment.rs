@@ -22,7 +22,7 @@ const EVIDENCE_BYTES: usize = 200_000;
 const MAX_PROPOSALS: usize = 100_000;
 /// Most evidence texts for a reasoner.
 const EVIDENCE_TEXTS: usize = 1_000;
-/// Most proposals added in one call, whatever the request.
+/// Limit of proposals added in one call; a request cannot raise it.
 const MAX_NEW: u32 = 2_000;
 /// Most names in one passage that the rules relate to each other; relations of more names are noise.
 const MAX_NAMES: usize = 100;

@@ -67,7 +67,7 @@ fn same_word(wanted: &str, present: &str) -> bool {
     short == long || (is_inflected() && long.starts_with(short))
 }
 
-/// Returns a prefix that every text with this word contains, whatever the word's ending.
+/// Returns a prefix that every text with this word contains, with any ending of the word.
 fn beginning(word: &str) -> &str {
     let least = word.len().saturating_sub(LONGEST_ENDING).max(SHORTEST_INFLECTED);
     &word[..word.floor_char_boundary(least)]

@@ -59,7 +59,7 @@ fn names(name: Option<String>, config: &Config) -> Vec<String> {
         Some(name) => vec![name],
         None => {
             let mut names: Vec<String> = PARTS.into_iter().map(String::from).collect();
-            // OCR runs on the CPU, whatever device the embedding model uses.
+            // OCR runs on the CPU, also where the embedding model uses a GPU.
             let library = config.embed.device.library();
             if !PARTS.contains(&library) {
                 names.push(library.into());

@@ -78,7 +78,7 @@ fn exit_now() -> ! {
     }
 }
 
-/// Makes every new file of this process readable by its owner only, whatever the directory allows.
+/// Makes every new file of this process readable by its owner only; permissions of the directory do not matter.
 pub fn keep_files_private() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }

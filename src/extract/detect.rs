@@ -32,7 +32,7 @@ fn media(media_type: &'static str) -> Detected {
     by_media_type(media_type).map_or(Detected { format: Format::Unread, media_type }, Detected::from)
 }
 
-/// Detects types by magic bytes, whatever the file's name.
+/// Detects types by magic bytes; the name of the file does not count.
 fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detected> {
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return Some(zip(bytes, named));

@@ -66,7 +66,7 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
 /// TIFF fields that the decoder reads before it knows the size: those of the baseline specification.
 const LOOKED_AT: std::ops::RangeInclusive<u64> = 254..=532;
 
-/// Number of values that a field may always claim, whatever the size of the file.
+/// Number of values that a field may always claim, regardless of the size of the file.
 const VALUES_CLAIMED: u64 = 1 << 20;
 
 /// Returns whether a field of a TIFF claims more values than possible; `None` if the file is not a TIFF. The decoder

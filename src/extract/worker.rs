@@ -243,7 +243,7 @@ fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
     outcome.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the skill panicked")))
 }
 
-/// Reads from offset 0 whatever the position of the descriptor, which is shared with the sending process.
+/// Reads from offset 0 regardless of the position of the descriptor, which is shared with the sending process.
 fn read_file(file: &File, task: &Task, station: &Station) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();
     if size > MOST_FILE_BYTES {

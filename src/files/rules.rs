@@ -72,7 +72,7 @@ impl Rules {
         *self.named.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// Returns whether the absolute path is excluded whatever the ignore files say.
+    /// Returns whether the absolute path is excluded; ignore files cannot include it.
     pub(crate) fn excludes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
             || self.excluded.iter().any(|it| path == it)

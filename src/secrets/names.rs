@@ -1,4 +1,4 @@
-//! Secret files by name. Their content is never read, whatever the ignore rules say.
+//! Secret files by name. Their content is never read; ignore rules cannot change that.
 //!
 //! A table of names, not a content detector: it does not find a key in `notes.txt`.
 

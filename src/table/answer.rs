@@ -167,7 +167,7 @@ fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
     Some((text, value.clone(), response.rows.clone(), value.rows))
 }
 
-/// Whether two values are equal as numbers, whatever their decimals.
+/// Whether two values are equal as numbers, with any number of decimals.
 fn is_same(one: &TableValue, other: &TableValue) -> bool {
     let number = |it: &TableValue| it.value.as_deref()?.parse::<BigDecimal>().ok();
     number(one) == number(other)

@@ -133,7 +133,7 @@ impl Part {
         if anchor.line_start.is_some() {
             return self.rows_of_last >= FULL_BLOCK;
         }
-        // Other formats write a table in one block, whatever its length.
+        // Other formats write a table in one block of any length.
         let widest = block.text.lines().map(|it| cells(&spaced(it)).count()).max().unwrap_or_default();
         media_type.contains("html") && self.rows_of_last > FULL_BLOCK && widest <= self.grid.widest()
     }

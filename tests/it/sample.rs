@@ -41,7 +41,7 @@ impl Sampler {
     }
 }
 
-/// Returns the forbidden observations. Memory-only files do not count as files, whatever `/proc` calls them.
+/// Returns the forbidden observations. Memory-only files do not count as files, although `/proc` lists them.
 pub(crate) fn violations(seen: &BTreeSet<String>, folders: &[PathBuf]) -> Vec<String> {
     let is_own = |path: &str| folders.iter().any(|it| Path::new(path).starts_with(it));
     let is_fine = |it: &String| match it.strip_prefix("writes ") {

@@ -1,4 +1,4 @@
-//! The daemon ends soon, whatever work is in progress.
+//! The daemon ends soon, also while work is in progress.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

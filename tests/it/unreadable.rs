@@ -177,7 +177,7 @@ fn failed_table_read_is_reported_and_next_query_works() {
     let data_file = table_files(&world.data(), ".lance/data/").remove(0);
     let strace = attach(&world, READING, Some(&data_file), &seen);
     let file = world.files().join("3.md").display().to_string();
-    // Each of these commands reads the table again, whatever is cached for keyword questions.
+    // Each of these commands reads the table again; the cache of keyword questions does not help.
     for question in [["grep", "heron3"], ["similar", &file], ["grep", "heron[34]"]] {
         let so_far = refused(&seen);
         let (code, said) = world.fails(&question);

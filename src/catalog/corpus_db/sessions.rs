@@ -1,4 +1,4 @@
-//! Sessions of the corpus API: the files of an ingest run as they were, whatever happens to the files later.
+//! Sessions of the corpus API: the files of an ingest run as they were; later changes of the files do not count.
 //!
 //! A session keeps a row of metadata for each file, and holds the parsed documents of their texts, which exempts these from
 //! eviction. Removing the session releases them.

@@ -24,7 +24,7 @@ use crate::model::{ContentHash, FileId, FoundFile, RootId};
 const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
-/// Number of files that may vanish from a root between two walks whatever their share, so that a small folder can be tidied
+/// Number of files that may vanish from a root between two walks regardless of their share, so that a small folder can be tidied
 /// up. Ignored files do not count.
 const FEW: usize = 10;
 
@@ -67,7 +67,7 @@ pub struct Walked<'w> {
     pub unreadable: &'w [PathBuf],
     /// Whether the walk was completed.
     pub complete: bool,
-    /// Existing files that the walk did not report because the rules ignore them. They are removed whatever their number.
+    /// Existing files that the walk did not report because the rules ignore them. They are removed regardless of their number.
     pub left_out: HashSet<PathBuf>,
 }
 
@@ -102,7 +102,7 @@ impl Catalog {
     /// scan of a folder would lose an indexed file, or too many files to be plausible.
     ///
     /// Missing rows are removed only when the walk was complete, not at or below unreadable folders, and only as far as
-    /// `belief` permits: the problem of the root names the others. Ignored files are removed whatever their share.
+    /// `belief` permits: the problem of the root names the others. Ignored files are removed regardless of their share.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.

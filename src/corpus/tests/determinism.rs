@@ -1,4 +1,4 @@
-//! Every form of every verb on documents: answers are deterministic, in whatever order files were added.
+//! Every form of every verb on documents: answers are deterministic, and the order in which files were added does not matter.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -34,7 +34,7 @@ impl Losses {
         self.due.is_some_and(|due| due <= now) && self.take_now(now)
     }
 
-    /// Returns true once if a rescan is pending, whatever the time, because a caller waits.
+    /// Returns true once if a rescan is pending, at any time, because a caller waits.
     pub(super) fn take_now(&mut self, now: Instant) -> bool {
         let open = self.due.take().is_some();
         if open {

@@ -286,7 +286,7 @@ async fn read_in_turn(
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
     let outcome = put_back_early(inner, early).await.and(outcome);
-    // Whatever ended the run, the remaining files are queued.
+    // The remaining files are queued after every kind of end.
     inner.pictures.waiting().at_hand.clear();
     outcome
 }

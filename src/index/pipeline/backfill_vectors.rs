@@ -22,7 +22,7 @@ use crate::model::{Chunk, Contents, FileId, FileRecord, FileState};
 /// twice.
 const WORTH_TWO_PASSES: u64 = 400;
 
-/// Bytes of pending files from which the keyword pass runs first, whatever their number: about a minute of embedding
+/// Bytes of pending files from which the keyword pass runs first, regardless of their number: about a minute of embedding
 /// for text.
 const BYTES_WORTH_TWO_PASSES: u64 = 8 << 20;
 

@@ -1,6 +1,6 @@
 //! Full-text index of file names: folders, the file itself, attachments, members of archives, sheets.
 //!
-//! SQLite (FTS5) keeps one row for each file, under the id of the file. Whatever changes a name updates the row in the same
+//! SQLite (FTS5) keeps one row for each file, under the id of the file. Every change of a name updates the row in the same
 //! transaction. A catalog of an older vic is indexed in the background, as is a large root that another root takes over,
 //! see [`Catalog::fill_names`].
 //!

@@ -233,7 +233,7 @@ fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
     Ok(writer.finish().map_err(damaged)?.into_inner())
 }
 
-/// Renames the attribute with the number of strings: calamine allocates memory for whatever it claims.
+/// Renames the attribute with the number of strings: calamine allocates memory for any number it claims.
 fn forget_count(part: &mut [u8]) {
     const NAME: &[u8] = b"uniqueCount";
     let Some(root) = part.windows(3).position(|it| it == b"sst") else { return };
