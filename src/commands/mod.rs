@@ -45,11 +45,20 @@ enum Command {
 
 /// Runs a command and returns its exit code. `arguments` start with the name of the command.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    end_with_parent();
     let command = match Command::try_parse_from(std::iter::once("vic".into()).chain(arguments)) {
         Ok(command) => command,
         Err(error) => return output::usage(&error),
     };
     output::finish(|printer| run(command, printer))
+}
+
+/// Ends this process when `vic` ends, so that a killed `vic bench` leaves no measurement behind.
+fn end_with_parent() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)) {
+        tracing::debug!("the command may outlive `vic`: {error}");
+    }
 }
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {

@@ -1,11 +1,16 @@
 //! `vic bench` for users and programs.
 
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{World, sample};
+use crate::harness::{World, sample, vic_program};
 use crate::server::{Act, Server};
+
+/// The longest wait for a process.
+const SOON: Duration = Duration::from_secs(20);
 
 /// Writes JSON lines to a file next to the world's files and returns its path.
 fn lines(world: &World, name: &str, lines: &[Value]) -> PathBuf {
@@ -202,4 +207,25 @@ fn search_bench_offers_rate_and_counts_unsent() {
         number(&report, "due")
     );
     assert!(number(&report, "p99_ms") > 5_000.0, "the wait of unsent queries counts: {report}");
+}
+
+#[test]
+fn killed_vic_ends_its_command_in_vicd() {
+    let world = World::new().start();
+    // `vic mcp` waits for a request as long as its input is open.
+    let mut vic = world.command(vic_program()).arg("mcp").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", vic.id());
+    let child = || std::fs::read_to_string(&children).unwrap().split_whitespace().next().map(str::to_string);
+    let mut pid = None;
+    world.until("the command runs", SOON, |_| {
+        pid = child();
+        let line = pid.as_ref().and_then(|it| std::fs::read(format!("/proc/{it}/cmdline")).ok()).unwrap_or_default();
+        line.ends_with(b"command\0mcp\0")
+    });
+    let process = PathBuf::from("/proc").join(pid.unwrap());
+    // Past its first statements, where it asks to end with `vic`.
+    std::thread::sleep(Duration::from_millis(500));
+    vic.kill().unwrap();
+    vic.wait().unwrap();
+    world.until("the command ends", SOON, |_| !process.exists());
 }
