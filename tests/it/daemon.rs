@@ -105,7 +105,7 @@ fn same_bytes_with_other_extension_are_extracted_separately() {
 
 #[test]
 fn file_names_are_searchable_before_extraction() {
-    let world = World::new().start();
+    let world = World::new().with("VIC_WATCH", "0").start();
     world.write("Taxes 2025.pdf", "%PDF-1.4 nothing");
     world.ok(&["index", "--metadata-only", world.files().to_str().unwrap()]);
     assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);

@@ -107,10 +107,10 @@ fn ocr_text_is_reused_for_duplicates() {
         (answer["hits"][0].clone(), begun.elapsed())
     };
     let (first, slow) = hit("one");
-    assert!(first["reasoning"].as_str().unwrap().contains("looking into the file now"), "{first:#}");
+    assert!(first["reasoning"].as_str().unwrap().contains("found by a skill now"), "{first:#}");
     let (second, quick) = hit("two");
     assert_eq!((&second["tier"], &second["metadata"]["anchor"]["page"]), (&"L2".into(), &2.into()), "{second:#}");
-    assert!(second["reasoning"].as_str().unwrap().contains("looking into the file before"), "{second:#}");
+    assert!(second["reasoning"].as_str().unwrap().contains("found by a skill before"), "{second:#}");
     assert!(quick < slow, "{quick:?} {slow:?}");
     let (third, _) = hit("two");
     assert_eq!(third["tier"], "L1", "{third:#}");

@@ -260,7 +260,7 @@ fn question_is_answered_despite_unresponsive_root() {
     assert_eq!(paths(&caller), ["a.md"]);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let answer = world.json(&["ask", "\"the heron stands\""]);
-    assert!(answer["warnings"].to_string().contains("their folder is away"), "{answer}");
+    assert!(answer["warnings"].to_string().contains("their folder is unavailable"), "{answer}");
 }
 
 /// A folder in another root does not respond. New files elsewhere must be found, and files in that folder once it responds.
