@@ -102,5 +102,8 @@ fn empty_root_warning_clears_when_files_return() {
 #[test]
 fn quick_demo_without_earlier_demo_is_refused() {
     let (code, told) = World::new().fails(&["demo", "--quick"]);
-    assert!(code == 6 && told.contains("the sample is not indexed yet") && told.contains("run `vic demo` once"), "{code} {told}");
+    assert!(
+        code == 6 && told.contains("the sample is not indexed yet") && told.contains("run `vic demo` once"),
+        "{code} {told}"
+    );
 }
